@@ -6,6 +6,7 @@ import json
 import re
 import threading
 from collections.abc import Iterator
+from functools import reduce
 from html import unescape
 from pathlib import Path
 
@@ -23,6 +24,7 @@ from support.serving import (
     Served,
     asked,
     close,
+    code_of,
     draft,
     planned,
     settle_with_less,
@@ -217,6 +219,68 @@ def test_what_a_study_says_is_shown_as_text_and_never_as_markup(here: Served) ->
     assert "<b>" not in page
     assert "alert(1)</script>" not in page
     assert '<b>Bold</b> & "more"' in unescape(page)
+
+
+# Languages
+
+TEXTS = {
+    'currency = "USD"': 'language = "en"\ncurrency = "USD"',
+    '"Institute for Household Studies"': '{ en = "Institute", de = "Institut" }',
+    '"To learn how spending goes with prices."': '{ en = "To learn.", de = "Um zu lernen." }',
+    "[invitation]": '[invitation]\ntitle = { en = "Groceries", de = "Einkauf" }',
+    '"How much did you spend on groceries last week, in dollars?"': '{ en = "How much?", de = "Wie viel?" }',
+    "high = 200": 'high = 200\nunit = { en = "dollars", de = "Dollar" }',
+    'name = "price"': 'name = "price"\nlabel = { en = "Price", de = "Preis" }\nunit = { en = "each", de = "je" }',
+    'name = "region"': 'name = "region"\nlabel = { en = "Part", de = "Gegend" }\n'
+    'level_labels = { east = { en = "East", de = "Osten" } }',
+}
+IN_BOTH = reduce(lambda text, part: text.replace(part, TEXTS[part], 1), TEXTS, ASKING)
+ENGLISH = re.compile(r"\b(the|and|your|of|is|are|for|with|this|that|answer|you|to|not|what|how)\b")
+
+
+def english(page: str) -> list[str]:
+    """The English words that can be read on a page, but for its foot, where languages are chosen."""
+    text = re.sub(r"<(style|script|footer).*?</\1>|<[^>]*>", " ", unescape(page), flags=re.DOTALL)
+    return ENGLISH.findall(text.lower())
+
+
+def test_every_text_is_in_her_language_and_else_in_the_study_s_own(here: Served) -> None:
+    study = asked(here.service, IN_BOTH)
+    east = next(player for player, known in study.features.items() if known["region"] == "east")
+    her = Her(here, study, east)
+    german = ("Institut", "Einkauf", "Um zu lernen.", "Wie viel?", "200 Dollar", "Preis", " je<", "Osten")
+    english = ("Institute", "Groceries", "To learn.", "How much?", "200 dollars", "Price", " each<", "East")
+    page = her.sees()
+    assert all(words in page for words in english)
+    assert not any(words in page for words in german[1:])
+    page = unescape(her.client.get(her.link, headers={"Accept-Language": "de"}).text)
+    assert all(words in page for words in german)
+    assert ' lang="en"' not in page[: page.index("<footer")]
+    elsewhere = IN_BOTH.replace('language = "en"', 'language = "de"').replace("en = ", "it = ")
+    assert '<p class="asked" lang="de">Wie viel?</p>' in Her(here, asked(here.service, elsewhere)).sees()
+
+
+def test_no_page_is_half_english_in_german(here: Served) -> None:
+    found = pages(here.service, IN_BOTH)
+    for name, path in found.items():
+        if name.endswith(" protected"):
+            continue  # what these ask is in English
+        link = path.removesuffix("/withdraw")
+        asking = {
+            "Accept-Language": "de",
+            "Cookie": f"code={code_of(here.service, link.removeprefix('/a/'))}",
+        }
+        for part in ("", "/answer", "/withdraw", "?done=withdrawn", "?done=consented"):
+            page = here.client.get(link + part, headers=asking, follow_redirects=True)
+            assert english(page.text) == [], (name, part)
+    her = Her(here, asked(here.service, IN_BOTH))
+    assert english(her.sees())
+    her.does("consent")
+    for move, status, answer in (("review", 400, "viel"), ("review", 200, "5"), ("submit", 400, "x")):
+        assert english(her.does(move, status, answer, language="de")) == [], (move, answer)
+    for nothing in (f"/a/{STRANGER}", "/nowhere"):
+        page = here.client.get(nothing, headers={"Accept-Language": "de"})
+        assert english(page.text) == []
 
 
 # Moves

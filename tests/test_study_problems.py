@@ -23,11 +23,11 @@ COVARIANCE = {"kind": "covariance", "matrix": [[0.5, 0.0], [0.0, 0.5]]}
     [
         (
             {"colour": 1},
-            "study: colour is not a known key. Here go name, currency, intercept, invitation, response",
+            "study: colour is not a known key. Here go name, language, currency, intercept, invitation, response",
         ),
         (
             {"response__lo": 1},
-            "study: response.lo is not a known key. Here go name, kind, low, high, levels, step, question.",
+            "study: response.lo is not a known key. Here go name, kind, low, high, levels, step, question, unit.",
         ),
         (
             {"features": [AGE, {**AGE, "hi": 1}]},
@@ -40,7 +40,7 @@ COVARIANCE = {"kind": "covariance", "matrix": [[0.5, 0.0], [0.0, 0.5]]}
         ({"costs__median": 1}, "study: costs.median is not a known key. Here go kind, tail, scale, privacy."),
         (
             {"response__high": None},
-            "study: response.high is missing. Here go name, kind, low, high, levels, step, question.",
+            "study: response.high is missing. Here go name, kind, low, high, levels, step, question, unit.",
         ),
         (
             {"privacy": {"protects": "answers", "matrix": True}},

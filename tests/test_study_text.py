@@ -63,3 +63,56 @@ def test_strings_and_comments_hold_anything(inside: str) -> None:
 def test_many_numbers_are_no_depth() -> None:
     assert len(parse_toml(f"z = {[0.5] * 2_000}\ny = [{'[0.5, 1.5], ' * 500}]", "study")["z"]) == 2_000
     Study.parse(template())
+
+
+SPOKEN = (
+    template()
+    .replace("currency =", 'language = "en"\ncurrency =', 1)
+    .replace(
+        "[response]",
+        '[invitation]\nasked_by = {en = "We", de = "Wir"}\npurpose = "To know."\ncontact = "us"\n[response]',
+        1,
+    )
+)
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "words"),
+    [
+        ('language = "en"', "", "language is missing. Texts are given in en, de: say which"),
+        (
+            'language = "en"',
+            'language = "fr"',
+            "A text is given in en, de. Give every text of .* fr, en, de",
+        ),
+        ('"To know."', '{en = "To know."}', "A text is given in en. Give every text of .* en, de"),
+        ('de = "Wir"', 'de = ""', "invitation.asked_by.de is ''; it must not be empty"),
+        ('de = "Wir"', "de = 5", "invitation.asked_by.de is 5; it must be text, in quotes"),
+        ('de = "Wir"', 'German = "Wir"', "invitation.asked_by.German is no code of a language"),
+        ('{en = "We", de = "Wir"}', "{}", "invitation.asked_by is empty; give a text for each language"),
+        ('"To know."', "5", "invitation.purpose is 5; it must be text, in quotes"),
+    ],
+)
+def test_texts_in_several_languages_are_all_in_the_same_ones(before: str, after: str, words: str) -> None:
+    assert before in SPOKEN
+    with pytest.raises(InputError, match=words):
+        Study.parse(SPOKEN.replace(before, after))
+
+
+def test_a_study_speaks_somebody_s_language_or_its_own_and_stays_the_same_study() -> None:
+    study = Study.parse(SPOKEN)
+    said = {language: study.in_language(language).invitation for language in ("en", "de", "fr")}
+    assert {language: words and words.asked_by for language, words in said.items()} == {
+        "en": "We",
+        "de": "Wir",
+        "fr": "We",
+    }
+    assert Study.from_declaration(study.declaration()) == study
+
+
+def test_labels_are_of_levels_that_there_are() -> None:
+    levels = template().replace(
+        "[design]", '[[features]]\nname = "extra"\nlevels = ["a", "b"]\nlevel_labels = {c = "C"}\n[design]', 1
+    )
+    with pytest.raises(InputError, match=r"level_labels\.c is given, but Feature 'extra' has no such level"):
+        Study.parse(levels)

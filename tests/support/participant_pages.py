@@ -15,31 +15,31 @@ HIDDEN = '[privacy]\nprotects = "answers"\npublish_matrix = false'
 ASKING = STUDY.replace('name = "spend"', f'name = "spend"\n{QUESTION}')
 
 
-def pages(service: Service) -> dict[str, str]:
+def pages(service: Service, text: str = ASKING) -> dict[str, str]:
     """Where each page is found."""
-    waiting = asked(service, ASKING)
+    waiting = asked(service, text)
     invited, disputed, consented, answered = list(waiting.links.values())[:4]
     with service.database.writing() as session:
         answers.dispute(session, disputed, wrong=True)
         answers.consent(session, consented)
         answers.submit(session, answered, 62.5, answers.consent(session, answered))
-    rehearsed = asked(service, ASKING, rehearsal=True)
+    rehearsed = asked(service, text, rehearsal=True)
     return {
         "invited": f"/a/{invited}",
         **{
-            f"invited, {what} protected": f"/a/{next(iter(asked(service, text).links.values()))}"
-            for what, text in (("answers", ANSWERS), ("records", RECORDS))
+            f"invited, {what} protected": f"/a/{next(iter(asked(service, other).links.values()))}"
+            for what, other in (("answers", ANSWERS), ("records", RECORDS))
         },
         "rehearsal": f"/a/{next(iter(rehearsed.links.values()))}",
         "disputed": f"/a/{disputed}",
         "question": f"/a/{consented}",
         "answered": f"/a/{answered}",
         "withdraw": f"/a/{answered}/withdraw",
-        **_closed(service),
-        "paid": _paid(service, published=False),
-        "published": _paid(service, published=True),
-        "paid, sums kept back": _paid(service, ASKING.replace("[beliefs]", f"{HIDDEN}\n[beliefs]")),
-        "cancelled": _cancelled(service),
+        **_closed(service, text),
+        "paid": _paid(service, text, published=False),
+        "published": _paid(service, text, published=True),
+        "paid, sums kept back": _paid(service, text.replace("[beliefs]", f"{HIDDEN}\n[beliefs]")),
+        "cancelled": _cancelled(service, text),
     }
 
 
@@ -55,8 +55,8 @@ def settled(service: Service, text: str = ASKING, *, published: bool = False, **
     return study
 
 
-def _closed(service: Service) -> dict[str, str]:
-    study = asked(service, ASKING)
+def _closed(service: Service, text: str) -> dict[str, str]:
+    study = asked(service, text)
     silent, spoken, other = list(study.links.values())[:3]
     with service.database.writing() as session:
         answers.consent(session, silent)
@@ -69,12 +69,12 @@ def _closed(service: Service) -> dict[str, str]:
     }
 
 
-def _paid(service: Service, text: str = ASKING, **settings: Any) -> str:
+def _paid(service: Service, text: str, **settings: Any) -> str:
     return f"/a/{next(iter(settled(service, text, **settings).links.values()))}"
 
 
-def _cancelled(service: Service) -> str:
-    study = asked(service, ASKING)
+def _cancelled(service: Service, text: str) -> str:
+    study = asked(service, text)
     answer_all(service, study)
     close(service, study.study_id)
     cancel_study(service.database, service.locations, study.study_id, WHO)

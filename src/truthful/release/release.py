@@ -24,6 +24,7 @@ from truthful.study import Study
 
 #: Parts of a release that are the study's own, as it was declared.
 DECLARED = (
+    "language",
     "invitation",
     "response",
     "features",
@@ -207,6 +208,7 @@ class Release(Document, Shown):
     theta: tuple[float, ...]
     coefficients: tuple[Coefficient, ...]
     interval_level: float
+    language: str | None = None
     invitation: dict[str, Any] | None = None
     response: dict[str, Any]
     features: list[dict[str, Any]]
@@ -263,7 +265,7 @@ class Release(Document, Shown):
         """As it is written."""
         record = super().record()
         for part, names in (
-            (record, (*OF_SHARES, *OF_PREDICTIONS, "interactions")),
+            (record, (*OF_SHARES, *OF_PREDICTIONS, "interactions", "language")),
             (record["payment"], OF_RULES),
             (record["noise"], ("norm",)),
             (record["statistics"], ("mean",)),

@@ -17,6 +17,7 @@ from babel.numbers import format_decimal
 from truthful.service.pages import plain_number, read_number
 from truthful.store.tables import Player
 from truthful.study import Study
+from truthful.study.declaration import Declaration
 from truthful.study.sections import Feature
 from truthful.study.sections import Response as Question
 
@@ -97,18 +98,22 @@ def as_typed(value: float, locale: Locale) -> str:
     return str(format_decimal(Decimal(repr(value)), format="0.####################", locale=locale))
 
 
-def shown_features(study: Study, player: Player) -> list[dict[str, Any]]:
+def shown_features(told: Declaration, player: Player) -> list[dict[str, Any]]:
     """Her features as she reads them."""
     return [
-        {"label": feature.name, "value": _rounded(feature, player.features[feature.name]), "unit": None}
-        for feature in study.features
+        {
+            "label": feature.label or feature.name,
+            "value": _shown_value(feature, player.features[feature.name]),
+            "unit": feature.unit,
+        }
+        for feature in told.features
     ]
 
 
-def _rounded(feature: Feature, value: Any) -> Any:
-    """A number to a thousandth of its range, as fine as anybody could check it."""
+def _shown_value(feature: Feature, value: Any) -> Any:
+    """A level in words, or a number to a thousandth of its range, as fine as anybody could check it."""
     if isinstance(value, str):
-        return value
+        return (feature.level_labels or {}).get(value, value)
     width = 1.0 if feature.low is None or feature.high is None else feature.high - feature.low
     return round(value, math.ceil(3 - math.log10(width)))
 

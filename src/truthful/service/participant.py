@@ -25,6 +25,7 @@ import numpy as np
 from fastapi import APIRouter, Depends, Form
 from fastapi.exceptions import RequestValidationError
 from fastapi.routing import APIRoute
+from markupsafe import Markup
 from sqlalchemy.orm import Session
 from starlette.concurrency import run_in_threadpool
 from starlette.requests import Request
@@ -231,16 +232,22 @@ class ParticipantVisit(Visit):
 
     def page_of(self, view: ParticipantView, name: str, **values: Any) -> Response:
         study = self.plan(view.stored.id).study
+        hers = self.locale.language
+        told, spoken = study.in_language(hers), study.declared.spoken(hers)
         given: dict[str, Any] = {
             "view": view,
             "study": study,
-            "invitation": study.declared.invitation,
+            # What the analyst wrote, in her language or in another, which is then marked.
+            "told": told,
+            "invitation": told.invitation,
+            "study_title": (told.invitation and told.invitation.title) or study.name,
+            "lang": Markup(f' lang="{spoken}"') if spoken not in (None, hers) else "",
             # Her features are the analyst's own random numbers, and no facts about her.
             "assigned": bool(study.features) and study.assigned,
             "notice": None,
         }
         if name in ("invited", "disputed"):
-            given |= {"shown_features": shown_features(study, view.player)}
+            given |= {"shown_features": shown_features(told, view.player)}
         if name == "question":
             given |= {"wrong": {}, "typed": {}, "choices": shown_choices(study.response, view.player)}
             given |= {"signs": number_signs(self.locale), "steps": slider_steps(study)}

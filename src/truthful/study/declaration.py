@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from functools import cached_property
 from typing import Annotated, Any, cast
 
@@ -28,6 +28,7 @@ from truthful.study.features import (
     group_interactions,
 )
 from truthful.study.sections import (
+    LANGUAGE,
     NARROWEST,
     Assigned,
     Covariance,
@@ -44,6 +45,7 @@ from truthful.study.sections import (
     Response,
     Section,
     Text,
+    Translated,
     Uniform,
     UnitBall,
     Word,
@@ -76,6 +78,7 @@ class Declaration(Section):
     """The whole study file."""
 
     name: Text
+    language: Annotated[str, Field(strict=True, pattern=f"^{LANGUAGE}$")] | None = None
     currency: Annotated[str, Field(strict=True, pattern=r"^[A-Z]{3}$")]
     intercept: Flag = True
     invitation: Invitation | None = None
@@ -122,6 +125,7 @@ class Declaration(Section):
 
     @model_validator(mode="after")
     def _consistent(self) -> Declaration:
+        self._check_languages()
         self._check_names()
         self._check_features()
         self._check_interactions()
@@ -138,6 +142,35 @@ class Declaration(Section):
         except InputError as problem:
             raise wrong("beliefs", str(problem), ": ") from None
         return self
+
+    def in_language(self, language: str) -> Declaration:
+        """The same, each text in this language, or in the study's own if it does not speak it."""
+        return cast(Declaration, _speak(self, self.spoken(language) or "")) if self.languages else self
+
+    def spoken(self, language: str) -> str | None:
+        """The language of what somebody who speaks this one reads; None if the study does not say."""
+        return language if language in self.languages else self.language
+
+    @cached_property
+    def languages(self) -> tuple[str, ...]:
+        """The languages of all texts that are there in several."""
+        texts = list(_translated(self))
+        return tuple(texts[0]) if texts else ()
+
+    def _check_languages(self) -> None:
+        for text in _translated(self):
+            if self.language is None:
+                raise wrong(
+                    "language",
+                    f"is missing. Texts are given in {', '.join(text)}: say which of them is read by people who speak "
+                    f"none of these, such as language = {next(iter(text))!r}.",
+                )
+            if self.language not in text or set(text) != set(self.languages):
+                wanted = ", ".join(dict.fromkeys((self.language, *self.languages)))
+                raise ValueError(
+                    f"A text is given in {', '.join(text)}. Give every text of several languages in the same ones, "
+                    f"{wanted}, so that nobody reads two at once."
+                )
 
     @cached_property
     def encoding(self) -> Encoding:
@@ -434,6 +467,30 @@ class Declaration(Section):
         Over all features that the ranges allow.
         """
         return min(float(np.linalg.norm(self.centre)), self.encoding.reach(self.centre))
+
+
+def _speak(value: Any, language: str) -> Any:
+    if isinstance(value, Translated):
+        return value[language]
+    if isinstance(value, Section):
+        said = {name: _speak(getattr(value, name), language) for name in type(value).model_fields}
+        return value.model_copy(
+            update={name: one for name, one in said.items() if one is not getattr(value, name)}
+        )
+    if isinstance(value, Mapping):
+        return {name: _speak(one, language) for name, one in value.items()}
+    return tuple(_speak(one, language) for one in value) if isinstance(value, tuple) else value
+
+
+def _translated(value: Any) -> Iterator[Translated]:
+    """Every text that is there in several languages."""
+    if isinstance(value, Translated):
+        yield value
+    elif isinstance(value, Section):
+        yield from _translated(tuple(getattr(value, name) for name in type(value).model_fields))
+    elif isinstance(value, Mapping | tuple):
+        for one in value.values() if isinstance(value, Mapping) else value:
+            yield from _translated(one)
 
 
 def _check_second_moments(rows: tuple[tuple[float, ...], ...], d: int, intercept: bool) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import re
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Annotated, Any, Literal, cast
 
@@ -14,6 +14,7 @@ from pydantic import (
     BaseModel,
     ConfigDict,
     Field,
+    PlainValidator,
     ValidationError,
     ValidationInfo,
     ValidatorFunctionWrapHandler,
@@ -51,6 +52,35 @@ def _without_nul(word: str) -> str:
     return word
 
 
+class Translated(dict[str, str]):
+    """A text that people read, by language."""
+
+
+def _words(value: Any) -> Any:
+    """A text, or one for each language."""
+    if isinstance(value, Mapping):
+        if not value:
+            raise wrong((), 'is empty; give a text for each language, such as { en = "…", de = "…" }.')
+        for language, text in value.items():
+            if not re.fullmatch(LANGUAGE, str(language)):
+                raise wrong(str(language), "is no code of a language, such as en or de.")
+            _require_text(text, str(language))
+        return Translated(value)
+    return _require_text(value)
+
+
+def _require_text(value: Any, *where: str) -> str:
+    if not isinstance(value, str):
+        raise wrong(where, f"is {value!r}; it must be text, in quotes.")
+    if not value:
+        raise wrong(where, f"is {value!r}; it must not be empty.")
+    return value
+
+
+#: Codes of languages, as browsers ask for them.
+LANGUAGE = r"[a-z]{2,3}(-[A-Za-z0-9]{2,8})*"
+#: What people read, in one language or in several.
+Words = Annotated[str | Translated, PlainValidator(_words, json_schema_input_type=str | dict[str, str])]
 #: What is looked for in people's files: the name of a column, a level.
 Word = Annotated[Text, AfterValidator(_without_nul)]
 
@@ -78,7 +108,7 @@ class Response(Section):
     """The sensitive, self-reported answer: a number in a public range, yes or no, or a rating from 1 to `levels`.
 
     kind is None for a number, as files of version 0.1 have it. Yes is 1 and no is 0. step: what answers that are
-    numbers are multiples of, if they are.
+    numbers are multiples of, if they are; unit, what they are counted in, as people read it.
     """
 
     name: Word
@@ -87,7 +117,8 @@ class Response(Section):
     high: Number
     levels: int | None = Field(default=None, strict=True)
     step: Positive | None = None
-    question: Text | None = None
+    question: Words | None = None
+    unit: Words | None = None
 
     @model_validator(mode="before")
     @classmethod
@@ -146,9 +177,10 @@ class Response(Section):
 class Invitation(Section):
     """What people are told before they answer: who asks, what for, and whom to turn to."""
 
-    asked_by: Text
-    purpose: Text
-    contact: Text
+    asked_by: Words
+    purpose: Words
+    contact: Words
+    title: Words | None = None
     consent_version: Text | None = None
     consent_sha256: Text | None = None
 
@@ -170,7 +202,8 @@ class Feature(Section):
     """A verified fact about a player: a number in a public range, or one of several levels.
 
     reference: the level with which others are compared, the first if it is left out. Where features are assigned,
-    values are all that a number can be, and probabilities how likely each of them, or each level, is.
+    values are all that a number can be, and probabilities how likely each of them, or each level, is. label, unit and
+    level_labels are what people read instead of names.
     """
 
     name: Word
@@ -179,6 +212,9 @@ class Feature(Section):
     levels: tuple[Word, ...] | None = None
     sensitive: Flag | None = None
     reference: Word | None = None
+    label: Words | None = None
+    unit: Words | None = None
+    level_labels: dict[str, Words] | None = None
     values: tuple[Number, ...] | None = None
     probabilities: tuple[Number, ...] | None = None
 
@@ -229,6 +265,11 @@ class Feature(Section):
         return self
 
     def _check_reference(self, title: str) -> None:
+        if unknown := [level for level in self.level_labels or () if level not in (self.levels or ())]:
+            raise wrong(
+                ("level_labels", unknown[0]),
+                f"is given, but {title} has no such level. Leave it out, or declare it.",
+            )
         if self.reference is not None and self.reference not in (self.levels or ()):
             known = f"its levels are {', '.join(self.levels)}" if self.levels else "it has no levels"
             raise wrong("reference", f"is {self.reference!r}. {title} has no such level: {known}.")

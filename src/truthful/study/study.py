@@ -14,7 +14,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from functools import cached_property
+from functools import cached_property, lru_cache
 from importlib import resources
 from pathlib import Path
 from typing import Any
@@ -123,6 +123,10 @@ class Study:
     def declaration(self) -> dict[str, Any]:
         """All that is declared as a plain record for JSON, with defaults and the quantiles of a named file."""
         return self.declared.model_dump(mode="json", exclude_none=True)
+
+    def in_language(self, language: str) -> Declaration:
+        """What is declared, each text as somebody reads it who speaks this language."""
+        return _in_language(self, language)
 
     @cached_property
     def sha256(self) -> str:
@@ -409,3 +413,8 @@ class Study:
     def sample_features(self, rng: np.random.Generator, n: int) -> RawColumns:
         """Raw columns of n invented people, for designs that say how features are distributed."""
         return self.design.sample(rng, n)
+
+
+@lru_cache(maxsize=256)
+def _in_language(study: Study, language: str) -> Declaration:
+    return study.declared.in_language(language)
