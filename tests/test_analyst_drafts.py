@@ -437,9 +437,9 @@ def test_a_tolerance_that_no_money_buys_is_told_with_a_smaller_one(analyst: Test
     ("query", "words"),
     [
         ("players=100", "Fill in two of the four"),
-        ("players=many&budget=5", "Please give a number."),
+        ("players=many&budget=5", '<a href="#players">People</a>: Please give a number.'),
         ("players=2.5&budget=5", "Please give a number."),
-        ("players=1&budget=5", "players is 1"),
+        ("players=1&budget=5", '<a href="#players">players is 1'),
         ("players=100&budget=1e300", "Please give a number."),
         ("players=100&epsilon=1e9", "epsilon is 1e+09"),
         ("", "Fill in two of the four"),
@@ -556,6 +556,8 @@ def test_a_mix_that_makes_no_sense_is_told(
     answer = analyst.post(f"/studies/{study_id}/rehearse", data=data)
     assert answer.status_code == 400
     assert words in answer.text
+    name = next(iter(data))
+    assert (f'<a href="#{name}">' in answer.text) == (len(data) == 1)
 
 
 def test_a_plan_too_large_to_be_simulated_says_how_else(here: Served, analyst: TestClient) -> None:

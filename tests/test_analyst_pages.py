@@ -13,10 +13,14 @@ from support.browsers import Windows, opened, unfold
 from support.listening import listening
 from support.serving import PASSWORD
 
+from truthful.service.locations import Smtp
+
 if TYPE_CHECKING:
     from playwright.sync_api import Page
 
 pytestmark = pytest.mark.slow
+#: A mail server that nothing is sent to.
+NOWHERE = Smtp("127.0.0.1", 9, "studies@example.org")
 
 
 @dataclass(frozen=True)
@@ -42,7 +46,7 @@ class Site:
 def site(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Site]:
     with (
         opened() as browser,
-        listening(tmp_path_factory.mktemp("site")) as (url, service),
+        listening(tmp_path_factory.mktemp("site"), smtp=NOWHERE) as (url, service),
         pytest.MonkeyPatch.context() as patch,
     ):
         patch.setattr("truthful.service.analyst.study_pages.RENEWED", "3600")  # not while it is looked at

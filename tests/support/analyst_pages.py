@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from datetime import UTC, datetime, timedelta
+
 import numpy as np
 import pytest
 
@@ -11,7 +13,7 @@ from truthful.people import invent
 from truthful.service.drafts import BEGINNING
 from truthful.service.pages import Service
 from truthful.service.settle_study import cancel_study, refusal, settle_study
-from truthful.store import accounts, answers, roster, studies
+from truthful.store import accounts, answers, mails, roster, studies
 from truthful.store.tables import Role, State
 from truthful.study import Study, template
 
@@ -59,7 +61,12 @@ def pages(service: Service) -> dict[str, str]:
     study = asked(service, players=6)
     with service.database.writing() as session:
         answers.dispute(session, next(iter(study.links.values())), True)
+        mails.keep(session, study.study_id, {player: f"{player}@example.org" for player in study.links})
+        stored = studies.find(session, study.study_id)
+        stored.deadline, stored.panel = datetime.now(UTC) + timedelta(days=9), {"completion_code": "C0DE"}
     found |= {"open": f"/studies/{study.study_id}", "few": f"/studies/{study.study_id}/close"}
+    found |= {name: f"/studies/{study.study_id}/{name}" for name in ("mail", "panel")}
+    found["document"] = f"/studies/{planned}/document"
     found["frozen file"] = f"/studies/{study.study_id}/file"
     found["declared"] = f"/s/{study.study_id}"
     return found | _ended(service)

@@ -8,6 +8,7 @@ import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
 
 import uvicorn
 
@@ -17,12 +18,12 @@ from truthful.service.pages import Service
 
 
 @contextmanager
-def listening(directory: Path, host: str = "127.0.0.1") -> Iterator[tuple[str, Service]]:
+def listening(directory: Path, host: str = "127.0.0.1", **settings: Any) -> Iterator[tuple[str, Service]]:
     """The address of a running service, and the service itself."""
     with socket.socket() as taken:
         taken.bind((host, 0))
         url = f"http://{host}:{taken.getsockname()[1]}"
-        app = create_app(Settings(directory, url=url))
+        app = create_app(Settings(directory, url=url, **settings))
         server = uvicorn.Server(uvicorn.Config(app, log_level="error", access_log=False))
         thread = threading.Thread(target=server.run, kwargs={"sockets": [taken]})
         thread.start()

@@ -286,16 +286,20 @@ def require_recorded(session: Session, study_id: str, release: str | None, amoun
 
 def mark_sent(session: Session, study_id: str, who: str, players: Sequence[str] | None = None) -> None:
     """Note that these players' payments, or all, were sent now; what was noted before stays."""
-    now = {"sent": datetime.now(UTC)}
-    due = set(session.scalars(select(Due.player).where(Due.study_id == study_id)))
-    if strangers := [player for player in players or () if player not in due]:
-        raise InputError(
-            f"{strangers[0]!r} is not paid in this study ({len(strangers):,} of those in the file are not). Nothing "
-            "was marked. Upload ids as they stand in the payment file."
-        )
-    paid = update(Player).where(Player.study_id == study_id, Player.sent.is_(None))
-    for player in due if players is None else set(players):
-        session.execute(paid.where(Player.player == player).values(now))
+    hers = select(Due.player).where(Due.study_id == Player.study_id, Due.player == Player.player)
+    paid = update(Player).where(Player.study_id == study_id, Player.sent.is_(None), hers.exists())
+    paid = paid.values(sent=datetime.now(UTC)).execution_options(synchronize_session=False)
+    if players is None:
+        session.execute(paid)
+    else:
+        due = set(session.scalars(select(Due.player).where(Due.study_id == study_id)))
+        if strangers := [player for player in players if player not in due]:
+            raise InputError(
+                f"{strangers[0]!r} is not paid in this study ({len(strangers):,} of those in the file are not). "
+                "Nothing was marked. Upload ids as they stand in the payment file."
+            )
+        for player in players:
+            session.execute(paid.where(Player.player == player))
     log(session, who, "marked payments as sent", study_id)
 
 

@@ -161,6 +161,9 @@ def _plan_page(visit: SignedIn, stored: StoredStudy, sent: FormData | QueryParam
         wishes=wishes,
         infeasible=found if isinstance(found, Infeasible) else None,
         problem=found if isinstance(found, str) else None,
+        at=next(
+            (name for name in wishes.typed if isinstance(found, str) and found.startswith(f"{name} is")), None
+        ),
         plan=plan,
         otherwise=plan and otherwise(plan),
         **({} if plan is None else terms(plan)),
@@ -274,6 +277,7 @@ def _rehearsal_page(
         players=plan.players,
         invented=bool(plan.study.features) and own_facts and plan.roster is None,
         problem=problem,
+        at=_field_of(problem or "", _others(stored)),
         typed=typed,
     )
 
@@ -307,6 +311,13 @@ def _others(stored: StoredStudy) -> tuple[str, ...]:
     study = parse_plan(plan_of(stored)).study
     more = (*SHARES, *ASKED) if study.levels is not None else SHARES if study.shares is not None else ()
     return tuple(name for name in (*KINDS, *more) if name != Honest.name)
+
+
+def _field_of(problem: str, others: tuple[str, ...]) -> str | None:
+    """The field that what is wrong with a mix is about, if it is about one."""
+    if problem.startswith("The seed"):
+        return "seed"
+    return next((name for name in others if problem.startswith(f"The share of {name!r}")), None)
 
 
 def read_mix(sent: FormData | QueryParams, locale: Locale, others: tuple[str, ...]) -> tuple[Shares, int]:
