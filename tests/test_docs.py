@@ -281,7 +281,11 @@ def test_every_field_of_a_release_is_documented_and_no_other(settled: tuple[Plan
     named = {of if of in OF_SHARES else known.get(name, name) for name, of in first.items()}
     assert documented("release.json") == named
     asked = (asked_for_shares()[1].release.record(), asked_for_predictions()[1].release.record())
-    records = (load(settled, "release.json"), *asked, {"payments": None, "interactions": None, "language": None})
+    records = (
+        load(settled, "release.json"),
+        *asked,
+        {"payments": None, "interactions": None, "language": None},
+    )
     leaves = (*ELSEWHERE, *OF_SHARES, *averages)
     assert documented("release.json") == set().union(*(paths(record, leaves=leaves) for record in records))
 

@@ -12,7 +12,7 @@ from starlette.responses import Response
 from truthful.errors import Refused
 from truthful.service.analyst.study_pages import RENEWED, Found, Sent, text
 from truthful.service.mailer import LINK
-from truthful.service.pages import Texts, go, languages
+from truthful.service.pages import Texts, go, language, languages
 from truthful.service.signing import Analyst, SignedIn
 from truthful.store import mails, studies
 from truthful.store.studies import NotNow, log
@@ -69,10 +69,9 @@ def _usual_texts(visit: SignedIn, stored: StoredStudy) -> dict[str, str]:
     def usual(kind: str, texts: Texts) -> str:
         return texts(f"analyst.mail.usual_{kind}", **values)
 
-    english = next(iter(languages().values()))
     found = {}
     for kind in LETTERS:
-        found[f"{kind}_subject"] = usual(f"{kind}_subject", english)
+        found[f"{kind}_subject"] = usual(f"{kind}_subject", language(visit.request))
         found |= {f"{kind}_{name}": usual(kind, texts) for name, texts in languages().items()}
     return found
 
