@@ -191,9 +191,7 @@ def test_a_mail_that_was_being_sent_when_the_service_ended_is_never_sent_again(
     assert taken is not None
     before = len(post.mails)
     restarted = Mailer(here.service.database, here.service.settings)
-    restarted.start()
-    restarted.stop()
-    send(here)
+    restarted.send_waiting()
     assert [to for to, _ in post.mails[before:]] == ["second@example.org"]
     assert states(here, study_id) == {"first": Sending.UNKNOWN, "second": Sending.SENT}
     assert INTERRUPTED in shown(analyst, f"/studies/{study_id}/mail")

@@ -14,6 +14,7 @@ from email.message import EmailMessage
 from email.policy import SMTP
 from email.utils import format_datetime, localtime, make_msgid
 
+from truthful.files import exclusive
 from truthful.service.locations import LOOPBACK, Settings, Smtp
 from truthful.service.monitoring import complain
 from truthful.store import mails, roster
@@ -24,6 +25,8 @@ from truthful.store.tables import Sending
 
 #: Seconds after which it looks for mails, and those that a mail server has for each answer.
 LOOK_SECONDS, ANSWER_SECONDS = 10.0, 30.0
+#: Who holds it sends mails.
+LOCK = ".mailing.lock"
 #: The port of mail servers that speak TLS from the first byte.
 TLS_PORT = 465
 LANGUAGES_APART = "\n\n—\n\n"
@@ -44,8 +47,6 @@ class Mailer:
         self.problem: str | None = None
 
     def start(self) -> None:
-        with self._database.writing() as session:
-            mails.note_interrupted(session)
         self._thread.start()
 
     def ask(self) -> None:
@@ -68,12 +69,19 @@ class Mailer:
             self._asked.wait(LOOK_SECONDS)
 
     def send_waiting(self) -> None:
-        """Send all that waits, as long as the mail server answers."""
-        with self._database.reading() as session:
-            if not mails.is_waiting(session):
-                return
+        """Send all that waits, as long as the mail server answers; one of several processes does."""
         smtp = self._settings.smtp
-        assert smtp is not None
+        with self._database.reading() as session:
+            if smtp is None or not mails.is_under_way(session):
+                return
+        with exclusive(self._settings.locations.root / LOCK) as alone:
+            if alone:
+                self._send_all(smtp)
+
+    def _send_all(self, smtp: Smtp) -> None:
+        """What is noted as being sent is no more: nobody else sends, so whoever did has ended."""
+        with self._database.writing() as session:
+            mails.note_interrupted(session)
         try:
             with _connected(smtp) as server:
                 self.problem = None

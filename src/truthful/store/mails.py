@@ -169,9 +169,12 @@ def note_interrupted(session: Session) -> None:
     session.execute(update(Mail).where(Mail.state == Sending.SENDING).values(state=Sending.UNKNOWN))
 
 
-def is_waiting(session: Session) -> bool:
+def is_under_way(session: Session) -> bool:
+    """Whether a mail waits, or was being sent when a service ended."""
     waiting = select(Mail.player).join(StoredStudy, StoredStudy.id == Mail.study_id)
-    wanted = waiting.where(Mail.state == Sending.WAITING, StoredStudy.state == State.OPEN).limit(1)
+    wanted = waiting.where(
+        Mail.state.in_((Sending.WAITING, Sending.SENDING)), StoredStudy.state == State.OPEN
+    ).limit(1)
     return session.scalar(wanted) is not None
 
 
