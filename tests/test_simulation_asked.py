@@ -32,12 +32,13 @@ from truthful.simulation.observations import best_reports, observations
 from truthful.simulation.runs import settle_predictions
 from truthful.study import Study
 
-KINDS = {
-    "number": planned("number"),
-    "yes-no": planned("yes-no"),
-    "rating": planned("rating"),
-    "number, features": planned("number", 2),
-    "yes-no, features": planned("yes-no", 2, 8_000),
+#: How each is planned, when its first test wants it.
+KINDS: dict[str, tuple[Any, ...]] = {
+    "number": ("number",),
+    "yes-no": ("yes-no",),
+    "rating": ("rating",),
+    "number, features": ("number", 2),
+    "yes-no, features": ("yes-no", 2, 8_000),
 }
 WHO: dict[str | Agent, float] = {
     Misbeliever(scatter=0.01): 0.1,
@@ -49,7 +50,7 @@ WHO: dict[str | Agent, float] = {
 
 @pytest.fixture(scope="module", params=KINDS)
 def found(request: pytest.FixtureRequest) -> Simulation:
-    plan = KINDS[request.param]
+    plan = planned(*KINDS[request.param])
     return simulate(plan, WHO, runs=40 if plan.players < 8_000 else 4, seed=14)
 
 
@@ -124,7 +125,7 @@ def test_words_and_page_tell_what_was_seen(found: Simulation) -> None:
 def test_guaranteed_errors_hold_and_intervals_cover_where_all_are_honest() -> None:
     """Squared errors over 100 studies at four standard errors, coverage at four of its own."""
     for kind in ("number", "yes-no", "rating"):
-        seen = simulate(KINDS[kind], runs=100, seed=2)
+        seen = simulate(planned(*KINDS[kind]), runs=100, seed=2)
         squares = np.array([run.squared_error for run in seen.studies])
         promised = seen.guaranteed.accuracy.mean_squared_error or 0.0
         assert squares.mean() - 4 * squares.std() / 10 < promised < 4 * squares.mean()
@@ -135,7 +136,7 @@ def test_guaranteed_errors_hold_and_intervals_cover_where_all_are_honest() -> No
 
 def test_the_gap_of_honest_people_is_within_what_is_guaranteed() -> None:
     """Sought in 200 studies of 500 people without features and with: beyond it by less than four standard errors."""
-    for plan in (planned("number", players=500), KINDS["number, features"]):
+    for plan in (planned("number", players=500), planned(*KINDS["number, features"])):
         seen = simulate(plan, runs=100, seed=4)
         gap = seen.observed.truthfulness.gap
         assert gap.error < 0.03
@@ -144,7 +145,7 @@ def test_the_gap_of_honest_people_is_within_what_is_guaranteed() -> None:
 
 def test_a_simulated_study_pays_what_a_settlement_pays() -> None:
     """The same answers, predictions and released sums: payments to the last millionth, by other code than passes."""
-    plan = KINDS["number"]
+    plan = planned(*KINDS["number"])
     rng, n = np.random.default_rng(5), 2_000
     raw, predicted = np.round(rng.uniform(0, 100, n), 2), np.round(rng.uniform(0, 100, n), 2)
     table = {"player": [f"p{i}" for i in range(n)], "units": raw, "prediction": predicted}
@@ -172,7 +173,7 @@ def test_a_simulated_study_pays_what_a_settlement_pays() -> None:
 @pytest.mark.parametrize("name", [*all_kinds()])
 @pytest.mark.parametrize("kind", ["number", "yes-no", "rating"])
 def test_every_kind_of_people_answers_and_predicts(name: str, kind: str) -> None:
-    plan = KINDS[kind]
+    plan = planned(*KINDS[kind])
     game, rng = asked_game(plan).of(-0.2, np.ones(1)), np.random.default_rng(6)
     x = np.ones((200, 1))
     y = rng.choice(game.answers, 200) if game.levels else rng.uniform(-0.8, 0.6, 200)
@@ -187,7 +188,7 @@ def test_every_kind_of_people_answers_and_predicts(name: str, kind: str) -> None
 
 
 def test_careless_people_and_colluders_say_what_they_say() -> None:
-    game, rng = asked_game(KINDS["rating"]).of(-0.2, np.ones(1)), np.random.default_rng(7)
+    game, rng = asked_game(planned(*KINDS["rating"])).of(-0.2, np.ones(1)), np.random.default_rng(7)
     players = Players(np.ones((3, 1)), np.array([-1.0, 0.0, 1.0]), np.ones(3))
     told, predicted = Careless(0.4).both(players, game, rng)
     np.testing.assert_array_equal(told, players.y)
@@ -201,9 +202,9 @@ def test_careless_predictions_move_what_is_found_of_the_centre_and_misbelievers_
     None
 ):
     """Of yes and no an answer moves expectations by two points only: centres that scatter by three make many deny."""
-    seen = simulate(KINDS["yes-no"], {Misbeliever(0.03): 1.0}, runs=5, seed=8)
+    seen = simulate(planned(*KINDS["yes-no"]), {Misbeliever(0.03): 1.0}, runs=5, seed=8)
     assert seen.observed.truthfulness.misreports.value > 0.1
-    unaware = simulate(KINDS["yes-no"], {Misbeliever(0.03, aware=0.0): 1.0}, runs=5, seed=8)
+    unaware = simulate(planned(*KINDS["yes-no"]), {Misbeliever(0.03, aware=0.0): 1.0}, runs=5, seed=8)
     assert unaware.observed.truthfulness.misreports.value == 0
 
 
@@ -221,7 +222,7 @@ def test_beliefs_that_nobody_has_are_refused(wrong: dict[str, float]) -> None:
 
 
 def test_nobody_who_stays_away_is_paid() -> None:
-    plan = KINDS["number"]
+    plan = planned(*KINDS["number"])
     mechanism = replace(mechanism_of(plan), base_payment=0.0, score_weight=0.0, prediction_weight=0.0)
     with pytest.raises(Refused, match="too few"):
         simulate(replace(plan, mechanism=mechanism), {"opt-out": 1.0}, runs=1)
@@ -230,7 +231,7 @@ def test_nobody_who_stays_away_is_paid() -> None:
 @pytest.mark.parametrize("kind", ["number, features", "yes-no, features"])
 def test_invented_people_expect_what_they_are_drawn_by(kind: str) -> None:
     """The average of everybody is the centre on average over 2,000 studies, and answers follow it."""
-    plan = KINDS[kind]
+    plan = planned(*KINDS[kind])
     beliefs = plan.study.levels
     assert beliefs is not None
     rng = np.random.default_rng(9)
@@ -247,7 +248,7 @@ def test_invented_people_expect_what_they_are_drawn_by(kind: str) -> None:
 
 
 def test_the_command_prints_the_same_record(tmp_path: Path, run: Run) -> None:
-    KINDS["number"].save(tmp_path / "plan.json")
+    planned(*KINDS["number"]).save(tmp_path / "plan.json")
     asked = "careless=0.1,colluder=0.05"
     printed = run("simulate", str(tmp_path / "plan.json"), "--runs", "3", "--agents", asked, "--json")
     assert (printed.code, printed.err) == (0, "")

@@ -11,6 +11,7 @@ from __future__ import annotations
 import hashlib
 from dataclasses import dataclass
 from fractions import Fraction
+from functools import lru_cache
 from typing import Any
 
 import numpy as np
@@ -95,7 +96,12 @@ def grid_responses(y: Any, response_bound: float) -> Floats:
 
 def response_limit(response_bound: float) -> int:
     """floor(2²⁰·Y), exactly: the largest response on the grid."""
-    limit = int(Fraction(check.positive("response_bound", response_bound)) * GRID)
+    return _response_limit(check.positive("response_bound", response_bound))
+
+
+@lru_cache(maxsize=64)
+def _response_limit(response_bound: float) -> int:
+    limit = int(Fraction(response_bound) * GRID)
     if not 1 <= limit <= LARGEST_RESPONSE_BOUND * GRID:
         raise InputError(
             f"response_bound is {response_bound!r}; it must lie between 2^-20 and {LARGEST_RESPONSE_BOUND}. "

@@ -23,6 +23,7 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from fractions import Fraction
+from functools import cached_property
 from typing import Any, NamedTuple, Protocol
 
 import numpy as np
@@ -120,7 +121,7 @@ class SumRelease:
         """Answers, or whole records."""
         return PROTECTS[self.estimator]
 
-    @property
+    @cached_property
     def vector_epsilon(self) -> Fraction:
         """What is spent on the vector: the level at which an answer alone is protected."""
         spent = Fraction(self.gram_share) if self.estimator == "noisy-statistics" else Fraction(0)

@@ -61,7 +61,7 @@ class Product:
         self, estimate: LeaveOneOut, mechanism: Attacked, beliefs: Believed, X: Floats, y: Floats
     ) -> AnyScored:
         """What everybody else predicts of everybody, given all records, and what they are paid."""
-        kx, ky = grid_features(X), grid_responses(answers_of(y), beliefs.response_bound)
+        kx, ky = _on_grid(X.tobytes(), answers_of(y).tobytes(), beliefs)
         if isinstance(mechanism, OneRelease) and isinstance(beliefs, Beliefs):
             master = paymaster(mechanism, beliefs, estimate, len(y))
             if not mechanism.clipped:
@@ -95,6 +95,15 @@ def _remember_predictions(beliefs: Beliefs) -> Predictor:
 @lru_cache(maxsize=8)
 def _own_predictions(beliefs: Beliefs, r: bytes, y: bytes) -> Floats:
     return beliefs.prediction(np.frombuffer(r), np.frombuffer(y))
+
+
+@lru_cache(maxsize=8)
+def _on_grid(X: bytes, y: bytes, beliefs: Believed) -> tuple[Floats, Floats]:
+    """Records on the grid. Read only: an audit makes thousands of releases of the same ones."""
+    kx = grid_features(np.frombuffer(X).reshape(-1, beliefs.dimension))
+    ky = grid_responses(np.frombuffer(y), beliefs.response_bound)
+    kx.flags.writeable = ky.flags.writeable = False
+    return kx, ky
 
 
 def level(X: Floats, mechanism: AskedRelease, beliefs: LevelBeliefs) -> Level:

@@ -41,6 +41,7 @@ class Query:
 AddNoise = Callable[[Query, Fraction], Sequence[int]]
 
 
+@lru_cache(maxsize=64)
 def cross_sensitivity(response_bound: float) -> Fraction:
     """Of Σ k_x k_y: 2·2²⁰·floor(2²⁰·Y), exactly, attained by turning y into −y."""
     return Fraction(2 * GRID * response_limit(response_bound))
