@@ -35,7 +35,7 @@ MEMORY = Path("/dev/shm")
 if os.access(MEMORY, os.W_OK) and shutil.disk_usage(MEMORY).free > 4 << 30:
     tempfile.tempdir = os.environ.setdefault("TMPDIR", str(MEMORY))
 
-settings.register_profile("truthful", derandomize=True, deadline=None, max_examples=60)
+settings.register_profile("truthful", derandomize=True, deadline=None, max_examples=40)
 settings.load_profile("truthful")
 
 

@@ -497,12 +497,13 @@ def _more_players(study: Study, goals: Goals, players: int) -> Remedy | None:
     if found is None and goals.budget is not None:
         # Each is paid as much as before, if the same money does not do for any number of them.
         head = goals.budget / players
-        found = fewest(
-            lambda n: solve_numbers_for(study, replace(aim, players=n, budget=head * n), n),
-            2 * players,
-            MOST_PLAYERS,
-            100,
-        )
+
+        def solve_paying(n: int) -> NumberSolution | None:
+            return solve_numbers_for(study, replace(aim, players=n, budget=head * n), n)
+
+        # More people at as much each are never worse: if the most do not do, fewer need not be tried.
+        most = solve_paying(MOST_PLAYERS)
+        found = None if most is None else fewest(solve_paying, 2 * players, MOST_PLAYERS, 100)
         n = None if found is None else found.players
         same = "" if n is None else f" at as much each, {money(head * n, study.currency)} in all"
     if n is None or found is None:

@@ -481,7 +481,9 @@ def _more_players(
     def solve_larger(people: Panel, n: int) -> S | None:
         return solve(study, replace(aim, budget=None if head is None else head * n), n, people)
 
-    found = fewest_of(panel, solve_larger, players, most, CLOSE)
+    # If the most do not do, fewer need not be tried.
+    enough = solve_larger(panel.roughly, most) is not None
+    found = fewest_of(panel, solve_larger, players, most, CLOSE) if enough else None
     if found is not None and head is None and goals.epsilon is None:
         found = solve_larger(panel, math.ceil(found.players * (1 + UNLIMITED_SPARE)))
     if found is None:
