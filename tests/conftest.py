@@ -43,6 +43,11 @@ settings.load_profile("truthful")
 LONGEST = ("test_life", "test_faults", "test_once", "test_bots", "test_docs")
 
 
+def pytest_xdist_auto_num_workers() -> int:
+    """One more than there are processors: a fifth of the time a worker waits, for a browser, a server or a disk."""
+    return len(os.sched_getaffinity(0)) + 1
+
+
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     items.sort(key=lambda item: item.path.stem not in LONGEST)
 
