@@ -10,7 +10,9 @@ from functools import reduce
 from html import unescape
 from pathlib import Path
 
+import numpy as np
 import pytest
+from PIL import Image
 from sqlalchemy import select, update
 from support.databases import KINDS, database_url
 from support.participant_pages import ASKING, pages
@@ -30,6 +32,9 @@ from support.serving import (
     settle_with_less,
 )
 
+from truthful.errors import InputError
+from truthful.one_release import payable
+from truthful.service.locations import Locations
 from truthful.service.offer import pay_range
 from truthful.service.settle_study import freeze
 from truthful.store import answers, roster, studies
@@ -281,6 +286,40 @@ def test_no_page_is_half_english_in_german(here: Served) -> None:
     for nothing in (f"/a/{STRANGER}", "/nowhere"):
         page = here.client.get(nothing, headers={"Accept-Language": "de"})
         assert english(page.text) == []
+
+
+def test_the_worked_example_is_what_the_rule_pays(here: Served) -> None:
+    """The typical amount, and the same answer with the others' prediction taken to 0 and to the other side."""
+    study = asked(here.service, ASKING)
+    truth, mechanism = study.plan.guarantees.truthfulness, study.plan.number_mechanism
+    length, typical = truth.typical_length or 0.0, truth.typical_pay or 0.0
+    base = mechanism.base(np.array([length]))
+    q = np.sqrt((typical - base) / mechanism.score_weight)
+    paid = [payable(mechanism, np.array([length]), sign * q, q)[0] for sign in (1, 0, -1)]
+    told = Her(here, study).sees()
+    example = told[told.index("For example, take") :].partition("</p>")[0]
+    assert [float(amount) for amount in re.findall(r"\$(\d+\.\d+)", example)] == pytest.approx(paid, abs=1e-4)
+    assert f"<strong>${typical:.2f}</strong>" in told
+    assert paid[0] > paid[1] > paid[2]
+
+
+def test_a_logo_stands_on_her_pages_and_is_no_other_file(tmp_path: Path) -> None:
+    root = tmp_path / "service"
+    root.mkdir()
+    Image.new("RGB", (40, 40)).save(root / "logo.png")
+    with quiet(root) as running:
+        her = Her(running, asked(running.service))
+        assert '<img class="logo" src="/logo" alt=""' in her.client.get(her.link).text
+        found = running.client.get("/logo")
+        assert (found.headers["content-type"], found.content) == (
+            "image/png",
+            (root / "logo.png").read_bytes(),
+        )
+        assert "max-age=3600" in found.headers["cache-control"]
+    for wrong in (b"<svg onload='alert(1)'/>", (root / "logo.png").read_bytes() + bytes(100_000)):
+        (root / "logo.png").write_bytes(wrong)
+        with pytest.raises(InputError, match=r"logo.png' is no image/png of at most 100 kB"):
+            Locations(root).logo()
 
 
 # Moves

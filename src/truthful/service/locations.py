@@ -2,6 +2,7 @@
 
 service/
   truthful.db              unless another database is named
+  logo.png or logo.jpg     stands beside the name of whoever asks, if it is there
   studies/ID/study.toml    as frozen
   studies/ID/plan.json     as frozen
   studies/ID/links.key     makes links that are mailed, or that people of a panel come by
@@ -35,6 +36,9 @@ from truthful.study import Study
 STUDY, PLAN, CLOSED, LINKS = "study.toml", "plan.json", "closed.json", "links.key"
 LEDGER, SETTLEMENT = "ledger.json", "settlement"
 LOCK = ".settling.lock"
+#: The kind and the first bytes of a logo, by its name. No SVG: it could hold scripts.
+LOGOS = {"logo.png": ("image/png", b"\x89PNG\r\n\x1a\n"), "logo.jpg": ("image/jpeg", b"\xff\xd8\xff")}
+LARGEST_LOGO = 100_000
 #: What a killed write leaves beside the file it meant to write.
 _UNWRITTEN = re.compile(r"\..+\.[0-9a-f]{16}")
 #: Many ask for the same plan at once; one of them reads it.
@@ -60,6 +64,21 @@ class Locations:
         for directory in (self.root, self.root / "studies"):
             directory.mkdir(mode=0o700, parents=True, exist_ok=True)
         return self.root
+
+    def logo(self) -> tuple[bytes, str] | None:
+        """The picture beside the name of whoever asks, and its kind; None if there is none."""
+        for name, (kind, beginning) in LOGOS.items():
+            path = self.root / name
+            if not path.exists():
+                continue
+            content = path.read_bytes()
+            if not content.startswith(beginning) or len(content) > LARGEST_LOGO:
+                raise InputError(
+                    f"{str(path)!r} is no {kind} of at most {LARGEST_LOGO // 1000} kB. Save the logo again in that "
+                    "format, about 200 pixels high, or remove the file."
+                )
+            return content, kind
+        return None
 
     def study(self, study_id: str) -> Path:
         return self.root / "studies" / study_id

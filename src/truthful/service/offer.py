@@ -21,7 +21,7 @@ from truthful.charts.estimate_charts import Odds
 from truthful.check import Floats
 from truthful.coins import coin_digits, coin_range, in_millionths, most_in_coins
 from truthful.formatting import even_odds, protects
-from truthful.guarantees import Guarantees
+from truthful.guarantees import Guarantees, Truthfulness
 from truthful.moments import GRID, grid_features, lengths
 from truthful.one_release import OneRelease
 from truthful.plan import Plan
@@ -149,6 +149,7 @@ def _make_offer(plan: Plan, known: tuple[tuple[str, Any], ...]) -> Shown:
         "even_odds": even_odds(mechanism.epsilon),
         "guesses": _guesses(mechanism.epsilon),
         "shading": truth.shading or () if scored else (),
+        "example": _example(mechanism, truth) if scored else None,
         "surer": [(before, *odds.in_tenths(before)) for before in BEFORE],
         "bonus": bonus_at(mechanism, study, x),
         "stakes": stakes_at(mechanism, study, x),
@@ -158,6 +159,19 @@ def _make_offer(plan: Plan, known: tuple[tuple[str, Any], ...]) -> Shown:
 def _typical(pay: float | None, least: Decimal, most: Decimal) -> float | None:
     """The pay of a typical person; None where it is not known, beyond what she can get, or all there is."""
     return pay if pay is not None and least < most and least <= pay <= most else None
+
+
+def _example(mechanism: object, truth: Truthfulness) -> tuple[float, ...] | None:
+    """What a typical answer that is a number pays, where it says that the others are above what was expected of them:
+    if they are, by as much; if they are as was expected; and if they are as far below. None for other questions.
+
+    With p = q, 0 and −q the payment is base + b(2pq − q²), and bq² is what the typical person earns on average.
+    """
+    typical, length = truth.typical_pay, truth.typical_length
+    if not isinstance(mechanism, OneRelease) or None in (typical, length) or mechanism.rule != "quadratic":
+        return None
+    base = float(mechanism.base(np.array(length)))
+    return tuple(base + part * (float(typical or 0.0) - base) for part in (1, -1, -3))
 
 
 def _guesses(epsilon: float) -> tuple[tuple[int, str], tuple[int, str]]:

@@ -184,6 +184,11 @@ class Service:
     limits: Limits = field(default_factory=Limits)
     pools: Pools = field(default_factory=Pools)
 
+    @cached_property
+    def logo(self) -> tuple[bytes, str] | None:
+        """The picture beside the name of whoever asks, as it is when the service starts."""
+        return self.locations.logo()
+
     @property
     def locations(self) -> Locations:
         return self.settings.locations

@@ -239,6 +239,7 @@ class ParticipantVisit(Visit):
             "study": study,
             # What the analyst wrote, in her language or in another, which is then marked.
             "told": told,
+            "logo": self.service.logo is not None,
             "invitation": told.invitation,
             "study_title": (told.invitation and told.invitation.title) or study.name,
             "lang": Markup(f' lang="{spoken}"') if spoken not in (None, hers) else "",

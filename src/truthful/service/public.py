@@ -26,6 +26,7 @@ from truthful.release.release import Coefficient
 from truthful.report.page import difference_labels
 from truthful.service.jobs import apart, chart_svg
 from truthful.service.locations import PLAN
+from truthful.service.middleware import KEPT
 from truthful.service.offer import most_paid, terms
 from truthful.service.pages import HTML, SVG, Visit, Visitor, download, go, picture_response
 from truthful.store import roster, studies
@@ -123,6 +124,14 @@ def _local(text: str, locale: Locale) -> str:
 
 
 router = APIRouter()
+
+
+@router.get("/logo")
+def logo(visit: Visitor) -> Response:
+    if visit.service.logo is None:
+        raise Unknown("There is no logo.")
+    content, kind = visit.service.logo
+    return Response(content, media_type=kind, headers={"Cache-Control": KEPT})
 
 
 @router.get("/s/{study_id}")

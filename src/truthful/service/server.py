@@ -169,6 +169,7 @@ def _require_room(settings: Settings, workers: int) -> None:
 
 def prepare(settings: Settings, *, analyst: str, new_link: bool, demo: bool) -> Opening:
     """Make the tables, the analyst's account and link, and the demo's study: whatever is missing and asked for."""
+    settings.locations.logo()  # a file that is none is told now
     with closing(Database(settings.database_url)) as database:
         database.upgrade()
         link, home = _link(database, settings, analyst, new_link), settings.origin
