@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import hashlib
 import html
 import time
 from collections.abc import Iterator
+from datetime import UTC, datetime, timedelta
 from decimal import Decimal
 from pathlib import Path
+from unittest import mock
 
 import pytest
 from starlette.testclient import TestClient
@@ -38,7 +41,7 @@ from truthful.plan import Plan
 from truthful.service.offer import most_paid
 from truthful.store import answers, roster, studies
 from truthful.store.studies import events
-from truthful.store.tables import Role, State
+from truthful.store.tables import Role, State, StoredStudy
 
 
 @pytest.fixture(scope="module")
@@ -218,17 +221,91 @@ def test_where_the_bill_is_limited_the_limit_is_on_what_is_paid(here: Served, an
     assert f"at most ${most:,}" in here.client.get(f"/s/{study_id}").text
 
 
-def test_while_a_study_is_open_one_more_answer_changes_no_page(here: Served, analyst: TestClient) -> None:
+def test_while_a_study_is_open_an_answer_changes_no_page_within_the_hour(
+    here: Served, analyst: TestClient
+) -> None:
     """Or whoever invites one person after the other would see of each whether she has answered."""
-    study = asked(here.service, players=20)
-    place, pages = f"/studies/{study.study_id}", []
-    for player in study.links:
-        answer(here.service, study, [player])
-        pages.append((analyst.get(place).text, analyst.get(f"{place}/close").text))
-    assert len(set(pages[:9])) == len(set(pages[9:19])) == 1
-    assert len(set(pages)) == 3
-    assert "fewer than 10" in pages[0][0]
-    assert "10 or more" in pages[9][0]
+    here.service.settler.stop()
+    study, now = asked(here.service, players=25), datetime(2030, 1, 1, 12, tzinfo=UTC)
+    place = f"/studies/{study.study_id}"
+
+    def pages() -> tuple[str, str]:
+        return analyst.get(place).text, analyst.get(f"{place}/close").text
+
+    here.service.settler.tell_counts(now)
+    before = pages()
+    assert "fewer than 20" in before[0]
+    answer_all(here.service, study)
+    here.service.settler.tell_counts(now + timedelta(minutes=59))
+    assert pages() == before
+    here.service.settler.tell_counts(now + timedelta(hours=1))
+    assert "10 or more" in pages()[0] or "20 or more" in pages()[0]
+
+
+def test_counts_grow_in_steps_at_secret_numbers_and_never_fall(here: Served) -> None:
+    """Each step of each study has a lot of its own: with thirty studies of two steps all alike once in 10^59."""
+    here.service.settler.stop()
+    study = asked(here.service)
+    reached, now = list[list[int]](), datetime(2030, 1, 1, tzinfo=UTC)
+    for number in range(30):
+        with here.service.database.writing() as session:
+            stored = studies.find(session, study.study_id)
+            stored.steps, stored.told = hashlib.sha256(str(number).encode()).hexdigest(), None
+            told, hours = list[int](), iter(range(1, 200))
+            for answered in (*range(31), 3):
+                exact = {
+                    "answered": answered,
+                    "consented": answered,
+                    "roster": 60,
+                    "invited": 60,
+                    "disputed": 0,
+                }
+                with mock.patch.object(studies, "counts", lambda *given, exact=exact: dict(exact)):
+                    studies.tell_again(session, study.study_id, now + timedelta(hours=next(hours)))
+                    told.append(studies.progress(session, stored)["answered"])
+            reached.append([told.index(10), told.index(20)])
+        assert told[:31] == sorted(told[:31])
+        assert told[-1] == told[-2]
+        assert told[9] == 0
+        assert all(count <= answered for answered, count in enumerate(told[:31]))
+        assert all(answered < count + 20 for answered, count in enumerate(told[:31]))
+    firsts, seconds = zip(*reached, strict=True)
+    assert len(set(firsts)) > 5
+    assert len({second - first for first, second in reached}) > 5
+    assert min(firsts) >= 10
+    assert max(seconds) <= 29
+
+
+def test_trying_to_close_does_not_count_answers(here: Served, analyst: TestClient) -> None:
+    """The number that is needed is no other study's, and its page is the same below and above it."""
+    here.service.settler.stop()
+    study = asked(here.service, WITHOUT_FEATURES)
+    with here.service.database.writing() as session:
+        stored = studies.find(session, study.study_id)
+        stored.steps = next(
+            secret
+            for secret in (hashlib.sha256(str(number).encode()).hexdigest() for number in range(100))
+            if studies.least_to_close(StoredStudy(steps=secret, rehearsal=False), 60) == 17
+        )
+        assert studies.least_to_close(stored, 12) == 12
+    place = f"/studies/{study.study_id}/close"
+    players = list(study.links)
+    answer(here.service, study, players[:10])
+    few = analyst.get(place).text
+    assert analyst.post(place, data={"name": "Designed"}).status_code == 409
+    answer(here.service, study, players[10:16])
+    assert analyst.post(place, data={"name": "Designed"}).status_code == 409
+    answer(here.service, study, players[16:17])
+    assert analyst.get(place).text == few
+    assert analyst.post(place, data={"name": "Designed"}).status_code == 303
+
+
+def test_a_rehearsal_tells_exact_counts(here: Served, analyst: TestClient) -> None:
+    study = asked(here.service, rehearsal=True)
+    answer(here.service, study, list(study.links)[:7])
+    page = shown(analyst, f"/studies/{study.study_id}")
+    assert "fewer than" not in page
+    assert "7" in page
 
 
 def test_freezing_warns_of_a_study_that_may_ask_the_same_people(here: Served, analyst: TestClient) -> None:
@@ -265,10 +342,10 @@ def test_closing_takes_the_study_s_name_and_ten_answers(here: Served, analyst: T
     most = list(study.links)[:9]
     for players in ([], most):
         answer(here.service, study, players)
-        assert "Fewer than 10 people have answered" in shown(analyst, place)
+        assert "The number is secret" in shown(analyst, place)
         refused = analyst.post(place, data={"name": "Designed"})
         assert refused.status_code == 409
-        assert "Fewer than 10 people have answered" in refused.text
+        assert "Too few people have answered" in refused.text
         assert here.state(study.study_id) == State.OPEN
     answer_all(here.service, study)
     wrong = analyst.post(place, data={"name": "designed?"})

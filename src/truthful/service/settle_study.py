@@ -21,7 +21,7 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import astuple, dataclass
-from datetime import datetime
+from datetime import UTC, datetime
 from typing import Any, cast
 
 import pyarrow as pa
@@ -32,6 +32,7 @@ from truthful.coins import coin_digits, first_lot, in_coins, in_millionths
 from truthful.errors import Refused, WorseThanPromised
 from truthful.files import PAYMENTS, RECEIPTS, exclusive, write_quickly
 from truthful.guarantees import Guarantees
+from truthful.lattice import KEY_BYTES
 from truthful.plan import Plan
 from truthful.service.locations import Locations, SettledElsewhere
 from truthful.service.monitoring import complain
@@ -129,6 +130,7 @@ def freeze(
             "seed": secrets.randbelow(2**62) if rehearsal else None,
             "name": plan.study.name,
             "key_sha256": locations.key_sha256(study_id),
+            "steps": secrets.token_hex(KEY_BYTES),
         }
         studies.step(session, study_id, State.OPEN, who, **frozen)
 
@@ -383,10 +385,19 @@ class Settler:
                     with self._database.writing() as session:
                         studies.close(session, study_id, SERVICE)
 
+    def tell_counts(self, now: datetime) -> None:
+        """Count anew, once an hour, what analysts are told of people who answer."""
+        with self._database.reading() as session:
+            known = studies.in_state(session, State.OPEN)
+        for study_id in known:
+            with self._database.writing() as session:
+                studies.tell_again(session, study_id, now)
+
     def _settle_all(self) -> bool:
         """Settle every closed study; whether all went well."""
         self._close_again()
         self.close_overdue()
+        self.tell_counts(datetime.now(UTC))
         with self._database.reading() as session:
             closed = studies.to_settle(session)
         for study_id in self._doing.keys() - set(closed):

@@ -17,6 +17,7 @@ from sqlalchemy.orm import Session, defer
 
 from truthful.coins import pays
 from truthful.errors import InputError, Refused
+from truthful.lattice import KeyedBits
 from truthful.store.tables import Answer, ConsentDocument, Due, Event, Mail, Player, State, StoredStudy
 
 
@@ -43,13 +44,17 @@ STEPS = {
 }
 #: After these, payments are due.
 ENDED = (State.SETTLED, State.PUBLISHED, State.CANCELLED)
-#: While people answer, progress is told in steps of so many; a study for fewer, or closed by fewer, would tell of each.
+#: While people answer, progress is told in steps of so many. A study of fewer would tell too much of each.
 COARSE = 10
 _BEFORE = {**dict(zip(list(State)[1:], State, strict=False)), State.CANCELLED: State.CLOSED}
 
 
 class Unknown(Refused):
     """There is no such study."""
+
+
+class TooFew(Refused):
+    """Fewer have answered than a study is closed with."""
 
 
 class NotNow(Refused):
@@ -114,14 +119,20 @@ def step(session: Session, study_id: str, to: State, who: str, **values: Any) ->
     log(session, who, what, study_id)
 
 
-def close(session: Session, study_id: str, who: str) -> None:
+def close(session: Session, study_id: str, who: str, least: int = COARSE) -> None:
     """End the answering for good. Answers on their way count or are refused; none is half counted."""
     step(session, study_id, State.CLOSED, who, accepts_less=False)
-    if counts(session, study_id)["answered"] < COARSE:
-        raise Refused(
-            f"Fewer than {COARSE} people have answered. A result and payments from so few would tell too much of each "
-            "of them. Wait for more."
+    if counts(session, study_id)["answered"] < least:
+        raise TooFew(
+            f"Too few people have answered. A result and payments from fewer than {COARSE} would tell too much of each "
+            "of them, and the number that is needed is kept secret, so that nobody can count answers by trying. Wait "
+            "for more."
         )
+
+
+def least_to_close(stored: StoredStudy, planned: int) -> int:
+    """How many must have answered for an analyst to close a study that is planned for so many people."""
+    return COARSE if stored.rehearsal else min(_threshold(stored, "answered", 1), planned)
 
 
 def set_deadline(session: Session, study_id: str, who: str, deadline: datetime) -> None:
@@ -221,13 +232,41 @@ def in_state(session: Session, state: State) -> list[str]:
 def progress(session: Session, stored: StoredStudy) -> dict[str, int]:
     """All that an analyst sees of people's progress.
 
-    While a study is open, who agreed and who answered are told as the tens below them: with exact numbers she could
-    invite one person after the other, and see of each whether she has answered.
+    While people answer, how many agreed and answered is what was told last: with exact numbers she could invite one
+    person after the other, and see of each whether she has answered.
     """
     found = counts(session, stored.id)
-    if stored.state == State.OPEN:
-        found |= {name: found[name] // COARSE * COARSE for name in ("consented", "answered")}
+    if stored.state == State.OPEN and not stored.rehearsal:
+        found |= {name: (stored.told or {}).get(name, 0) for name in TOLD_COARSELY}
     return found
+
+
+#: What is told of people who answer.
+TOLD_COARSELY = ("consented", "answered")
+
+
+def tell_again(session: Session, study_id: str, now: datetime) -> None:
+    """Count what an analyst is told of, if that was not done in this hour: in steps, and upwards alone.
+
+    The k-th step of a count is told at 10k people or at up to 9 more, by a lot of its own that nobody knows: to learn
+    it, one must see it made, and it is made once.
+    """
+    stored = find(session, study_id, lock=True)
+    hour, told = f"{now:%Y-%m-%dT%H}", stored.told or {}
+    if stored.state != State.OPEN or told.get("hour") == hour:
+        return
+    found, steps = counts(session, study_id), {}
+    for name in TOLD_COARSELY:
+        steps[name] = told.get(name, 0)
+        while found[name] >= _threshold(stored, name, steps[name] // COARSE + 1):
+            steps[name] += COARSE
+    stored.told = {"hour": hour, **steps}
+
+
+def _threshold(stored: StoredStudy, name: str, step: int) -> int:
+    """How many people make this step of a count; before 0.2.0 there was no secret."""
+    secret = b"" if stored.steps is None else bytes.fromhex(stored.steps)
+    return COARSE * step + (KeyedBits(secret, f"truthful/steps/{name}/{step}").below(COARSE) if secret else 0)
 
 
 def counts(session: Session, study_id: str) -> dict[str, int]:

@@ -142,6 +142,9 @@ class StoredStudy(Table):
     rehearsal: Mapped[bool] = mapped_column(default=False)
     seed: Mapped[int | None] = mapped_column(BigInteger)
     key_sha256: Mapped[str | None] = mapped_column(String(64))  # of the key from which the noise follows
+    #: The secret that says at which numbers a count is told to have grown, and what was told last, and when.
+    steps: Mapped[str | None] = mapped_column(String(64))
+    told: Mapped[dict[str, Any] | None] = mapped_column(JSON(none_as_null=True))
     #: Of the people brought while it was a draft: their hash.
     roster: Mapped[str | None] = mapped_column(String(64))
     created: Mapped[datetime]

@@ -409,15 +409,18 @@ def close_page(visit: Analyst, stored: Found) -> Response:
     return _close_page(visit, stored) if stored.state == State.OPEN else go(f"/studies/{stored.id}")
 
 
-def _close_page(visit: SignedIn, stored: StoredStudy, wrong: str | None = None) -> Response:
+def _close_page(
+    visit: SignedIn, stored: StoredStudy, wrong: str | None = None, *, too_few: bool = False
+) -> Response:
     """How many have answered, coarsely, of how many the plan counts on; and what was typed, if it is not the name."""
     with visit.reading() as session:
         counts = studies.progress(session, stored)
     return visit.page(
         "analyst/close.html",
-        status=200 if wrong is None else 400,
+        status=409 if too_few else 200 if wrong is None else 400,
         stored=stored,
         counts=counts,
+        too_few=too_few,
         coarse=studies.COARSE,
         expected=visit.plan(stored.id).answering,
         wrong=wrong is not None,
@@ -431,8 +434,14 @@ def close(visit: Analyst, stored: Found, sent: Sent) -> Response:
     typed = text(sent, "name")
     if stored.state == State.OPEN and typed.split() != stored.name.split():
         return _close_page(visit, stored, wrong=typed)
-    with visit.writing() as session:
-        studies.close(session, stored.id, visit.who)
+    least = studies.COARSE
+    if stored.state == State.OPEN:
+        least = studies.least_to_close(stored, visit.plan(stored.id).players)
+    try:
+        with visit.writing() as session:
+            studies.close(session, stored.id, visit.who, least)
+    except studies.TooFew:
+        return _close_page(visit, stored, too_few=True)
     return _settle(visit, stored.id)
 
 
