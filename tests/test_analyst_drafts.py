@@ -547,6 +547,7 @@ def test_a_rehearsal_shows_observed_next_to_guaranteed(here: Served, analyst: Te
         ({"exaggerator": "many"}, "from 0 to 100"),
         ({"seed": "x"}, "whole number"),
         ({"seed": "9" * 30}, "whole number"),
+        *(({"seed": seed}, "whole number") for seed in ("0" * 5_000, "1_0", "\uff11\uff10", "2147483648")),
     ],
 )
 def test_a_mix_that_makes_no_sense_is_told(

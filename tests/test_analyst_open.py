@@ -125,6 +125,11 @@ def test_ids_are_kept_as_they_are_written(here: Served, analyst: TestClient, ope
         (HEAD + "+49,1,north\n", "takes for a formula"),
         (HEAD + "-a,1,north\n", "takes for a formula"),
         (HEAD + "@a,1,north\n", "takes for a formula"),
+        *(
+            (HEAD + f"{sign}a,1,north\n", "takes for a formula")
+            for sign in (*"\uff1d\uff0b\uff0d\uff20\u2212", " =")
+        ),
+        *((HEAD + f"a{sign}=1+1,1,north\n", "holds a semicolon") for sign in ";\uff1b\u037e"),
         (HEAD + "x" * 201 + ",1,north\n", "has 201 characters"),
         (HEAD + "".join(f"{player},1,north\n" for player in range(60)), "the plan is for 60"),
         (HEAD + "a,1\n", "has 2 fields"),

@@ -14,6 +14,7 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
+from unicodedata import normalize
 
 import numpy as np
 import pyarrow as pa
@@ -34,7 +35,7 @@ from truthful.study.declaration import PLAYER, PREDICTION
 
 Features = Mapping[str, Any]
 People = Mapping[str, Features]
-FORMULA = ("=", "+", "-", "@")
+FORMULA = ("=", "+", "-", "@", "\u2212")
 LONGEST_ID = 200
 #: A column with where people are mailed their links. It is none of the features.
 EMAIL = "email"
@@ -119,10 +120,16 @@ def _require_plain(ids: Iterable[str], first_row: int) -> None:
             raise InputError(
                 f"Row {row}: the player's id {quote(player)} holds a character that cannot be seen. Leave it out."
             )
-        if player.startswith(FORMULA):
+        # As a spreadsheet may read it: full-width signs are signs, and blanks before them are none.
+        if normalize("NFKC", player).lstrip().startswith(FORMULA):
             raise InputError(
-                f"Row {row}: the player's id {quote(player)} begins with {player[0]!r}, which a spreadsheet takes for "
-                "a formula when you open files of links or payments. Begin it with a letter or a digit."
+                f"Row {row}: the player's id {quote(player)} begins with {player.lstrip()[0]!r}, which a spreadsheet "
+                "takes for a formula when you open files of links or payments. Begin it with a letter or a digit."
+            )
+        if ";" in normalize("NFKC", player):
+            raise InputError(
+                f"Row {row}: the player's id {quote(player)} holds a semicolon, at which spreadsheets in many "
+                "languages begin another cell when you open files of links or payments. Leave it out."
             )
 
 

@@ -333,6 +333,6 @@ def read_mix(sent: FormData | QueryParams, locale: Locale, others: tuple[str, ..
     if sum(share for _, share in shares) > 1 + 1e-9:
         raise InputError("The shares add up to more than 100. Make some of them smaller.")
     seed = str(sent.get("seed", "")).strip() or "0"
-    if not (seed.isascii() and seed.isdecimal() and int(seed[:12]) < LARGEST_SEED):
-        raise InputError(f"The seed is {seed[:20]!r}; give a whole number from 0 to {LARGEST_SEED:,}.")
+    if not (seed.isascii() and seed.isdecimal() and len(seed) <= 10 and int(seed) < LARGEST_SEED):
+        raise InputError(f"The seed is {seed[:20]!r}; give a whole number from 0 to {LARGEST_SEED - 1:,}.")
     return tuple(shares), int(seed)

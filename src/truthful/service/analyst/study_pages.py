@@ -116,6 +116,7 @@ def declare(
         also(session)
         if stored.roster is not None and study is not None and not roster.fits(session, stored, study):
             roster.clear(session, stored)
+            log(session, visit.who, "removed people whose facts are no longer those asked for", study_id)
         stored.name, stored.declaration, stored.draft = str(draft["name"]), declaration, draft
         log(session, visit.who, "changed the study", study_id)
 
