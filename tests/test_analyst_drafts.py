@@ -287,8 +287,12 @@ def test_other_people_or_other_features_drop_the_plan(here: Served, analyst: Tes
     same = ANSWERS.replace("signal = 0.6", "signal = 0.5")
     analyst.post(f"{place}/file", data={"text": same})
     assert (counts(here, study_id)["roster"], stored(here, study_id).plan) == (300, None)
+    assert "uploaded before are gone" not in shown(analyst, place)
     analyst.post(f"{place}/file", data={"text": same.replace("high = 5", "high = 6")})
     assert (counts(here, study_id)["roster"], stored(here, study_id).roster) == (0, None)
+    assert "uploaded before are gone" in shown(analyst, place)
+    send_roster(analyst, study_id, listed(300))
+    assert "uploaded before are gone" not in shown(analyst, place)
 
 
 def test_protected_features_are_not_planned_from(here: Served, analyst: TestClient) -> None:

@@ -97,6 +97,10 @@ def uploaded_file(sent: FormData, name: str) -> UploadFile | None:
     return value if isinstance(value, UploadFile) and value.filename else None
 
 
+#: In the log, where a changed study asks for other facts than its people were brought with.
+REMOVED = "removed people whose facts are no longer those asked for"
+
+
 def declare(
     visit: SignedIn,
     study_id: str,
@@ -116,7 +120,7 @@ def declare(
         also(session)
         if stored.roster is not None and study is not None and not roster.fits(session, stored, study):
             roster.clear(session, stored)
-            log(session, visit.who, "removed people whose facts are no longer those asked for", study_id)
+            log(session, visit.who, REMOVED, study_id)
         stored.name, stored.declaration, stored.draft = str(draft["name"]), declaration, draft
         log(session, visit.who, "changed the study", study_id)
 
@@ -205,12 +209,14 @@ def draft_page(visit: SignedIn, stored: StoredStudy, *, status: int = 200, **val
     study = None if stored.declaration is None else parse_study(stored.declaration)
     with visit.reading() as session:
         people = roster.size(session, stored.id)
+        latest = [event.what for event in studies.events(session, stored.id, most=2)]
     return visit.page(
         "analyst/draft.html",
         status=status,
         stored=stored,
         study=study,
         people=people,
+        gone=REMOVED in latest and not people,
         open_steps=[] if study is not None else unfinished(typed_fields(stored) or BEGINNING),
         mails_sent=visit.service.mailer is not None,
         used=study is not None and plans_from_roster(study),
