@@ -226,11 +226,17 @@ def test_where_the_bill_is_limited_the_limit_is_on_what_is_paid(here: Served, an
     assert f"at most ${most:,}" in here.client.get(f"/s/{study_id}").text
 
 
-def test_while_a_study_is_open_an_answer_changes_no_page_within_the_hour(
-    here: Served, analyst: TestClient
-) -> None:
+@pytest.fixture
+def unsettled(tmp_path: Path) -> Iterator[Served]:
+    """A service of its own, in which nothing is settled or counted by itself."""
+    with served(tmp_path / "service") as running:
+        running.service.settler.stop()
+        yield running
+
+
+def test_while_a_study_is_open_an_answer_changes_no_page_within_the_hour(unsettled: Served) -> None:
     """Or whoever invites one person after the other would see of each whether she has answered."""
-    here.service.settler.stop()
+    here, analyst = unsettled, unsettled.signed_in(Role.ANALYST)
     study, now = asked(here.service, players=25), datetime(2030, 1, 1, 12, tzinfo=UTC)
     place = f"/studies/{study.study_id}"
 
@@ -247,9 +253,9 @@ def test_while_a_study_is_open_an_answer_changes_no_page_within_the_hour(
     assert "10 or more" in pages()[0] or "20 or more" in pages()[0]
 
 
-def test_counts_grow_in_steps_at_secret_numbers_and_never_fall(here: Served) -> None:
+def test_counts_grow_in_steps_at_secret_numbers_and_never_fall(unsettled: Served) -> None:
     """Each step of each study has a lot of its own: with thirty studies of two steps all alike once in 10^59."""
-    here.service.settler.stop()
+    here = unsettled
     study = asked(here.service)
     reached, now = list[list[int]](), datetime(2030, 1, 1, tzinfo=UTC)
     for number in range(30):
@@ -281,9 +287,9 @@ def test_counts_grow_in_steps_at_secret_numbers_and_never_fall(here: Served) -> 
     assert max(seconds) <= 29
 
 
-def test_trying_to_close_does_not_count_answers(here: Served, analyst: TestClient) -> None:
+def test_trying_to_close_does_not_count_answers(unsettled: Served) -> None:
     """The number that is needed is no other study's, and its page is the same below and above it."""
-    here.service.settler.stop()
+    here, analyst = unsettled, unsettled.signed_in(Role.ANALYST)
     study = asked(here.service, WITHOUT_FEATURES)
     with here.service.database.writing() as session:
         stored = studies.find(session, study.study_id)

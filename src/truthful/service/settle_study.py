@@ -388,8 +388,8 @@ class Settler:
     def tell_counts(self, now: datetime) -> None:
         """Count anew, once an hour, what analysts are told of people who answer."""
         with self._database.reading() as session:
-            known = studies.in_state(session, State.OPEN)
-        for study_id in known:
+            due = studies.to_tell(session, now)
+        for study_id in due:
             with self._database.writing() as session:
                 studies.tell_again(session, study_id, now)
 

@@ -246,21 +246,28 @@ TOLD_COARSELY = ("consented", "answered")
 
 
 def tell_again(session: Session, study_id: str, now: datetime) -> None:
-    """Count what an analyst is told of, if that was not done in this hour: in steps, and upwards alone.
+    """Count what an analyst is told of: in steps, and upwards alone.
 
     The k-th step of a count is told at 10k people or at up to 9 more, by a lot of its own that nobody knows: to learn
     it, one must see it made, and it is made once.
     """
     stored = find(session, study_id, lock=True)
-    hour, told = f"{now:%Y-%m-%dT%H}", stored.told or {}
-    if stored.state != State.OPEN or told.get("hour") == hour:
-        return
-    found, steps = counts(session, study_id), {}
+    found, told, steps = counts(session, study_id), stored.told or {}, {}
     for name in TOLD_COARSELY:
         steps[name] = told.get(name, 0)
         while found[name] >= _threshold(stored, name, steps[name] // COARSE + 1):
             steps[name] += COARSE
-    stored.told = {"hour": hour, **steps}
+    stored.told = {"hour": _hour(now), **steps}
+
+
+def to_tell(session: Session, now: datetime) -> list[str]:
+    """Open studies of which nothing was told in this hour."""
+    told = session.execute(select(StoredStudy.id, StoredStudy.told).where(StoredStudy.state == State.OPEN))
+    return [study_id for study_id, before in told if (before or {}).get("hour") != _hour(now)]
+
+
+def _hour(now: datetime) -> str:
+    return f"{now:%Y-%m-%dT%H}"
 
 
 def _threshold(stored: StoredStudy, name: str, step: int) -> int:
