@@ -217,7 +217,7 @@ def test_the_study_s_own_complaints_stand_at_their_step(
     [
         ({"low": "300"}, "low"),
         ({"currency": "dollars"}, "currency"),
-        ({"features": [{"name": "a", "kind": "number", "low": "3", "high": "2"}]}, "f0_low"),
+        ({"features": [FULL["features"][1], {**FULL["features"][0], "low": "99"}]}, "f1_low"),
         ({"features": [FULL["features"][1], {**FULL["features"][0], "name": "spend"}]}, "f1_name"),
         ({"protects": "answers", "features": [{**FULL["features"][0], "sensitive": YES}]}, "f0_name"),
         ({"least_eigenvalue": "0.9"}, "least_eigenvalue"),
