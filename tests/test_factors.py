@@ -155,8 +155,10 @@ def test_a_new_link_ends_the_second_factor(here: Served) -> None:
 
 def test_where_it_is_required_nothing_is_shown_before_it_is_set_up(tmp_path: Path) -> None:
     with served(tmp_path, require_second_factor=True) as here:
-        client = here.signed_in(Role.ANALYST)
-        assert client.get("/studies").headers["location"] == "/account"
+        client, payer = here.signed_in(Role.ANALYST), here.signed_in(Role.PAYER)
+        for page in ("/", "/studies", "/people", "/log"):
+            assert client.get(page).headers["location"] == "/account"
+        assert payer.get("/payments").headers["location"] == "/account"
         assert "requires a second factor" in client.get("/account").text
         set_up(client)
         assert client.get("/studies").status_code == 200

@@ -35,6 +35,9 @@ SEEN = {
     "link": "analyst",
     "taken": "analyst",
     "log": "analyst",
+    "account": "payer",
+    "second factor": "payer",
+    "forget": "nobody",
     "payments": "payer",
     "payment": "payer",
 }
@@ -44,6 +47,9 @@ PATHS = {
     "used link": "/welcome/used",
     "people": "/people",
     "log": "/log",
+    "account": "/account",
+    "second factor": "/account/second-factor",
+    "forget": "/forget",
 }
 
 pytestmark = pytest.mark.slow

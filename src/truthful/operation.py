@@ -8,12 +8,15 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import asdict
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from truthful import options
 from truthful.errors import InputError
+
+if TYPE_CHECKING:
+    from truthful.service.locations import Provider
 
 app = typer.Typer()
 
@@ -36,6 +39,9 @@ def serve(
     smtp_user: options.SmtpUser = None,
     mail_from: options.MailFrom = None,
     require_second_factor: options.RequireSecondFactor = False,
+    oidc_issuer: options.OidcIssuer = None,
+    oidc_client_id: options.OidcClient = None,
+    oidc_only: options.OidcOnly = False,
     as_json: options.AsJson = False,
 ) -> None:
     """Run studies on the web: invite people, collect answers, settle, publish, pay."""
@@ -53,6 +59,8 @@ def serve(
         mail,
         require_second_factor,
         str(log_format),
+        _provider(oidc_issuer, oidc_client_id, oidc_only),
+        not oidc_only,
     )
 
     def tell(told: server.Opening) -> None:
@@ -108,14 +116,26 @@ def print_json(record: Any) -> None:
     print(json.dumps(record, indent=2, ensure_ascii=False))
 
 
+def _provider(issuer: str | None, client_id: str | None, alone: bool) -> Provider | None:
+    """Who vouches for people, if anybody does."""
+    if issuer is None:
+        if alone or client_id is not None:
+            raise InputError("No provider is named: add --oidc-issuer, as https://login.example.org.")
+        return None
+    with _service_installed("OpenID Connect needs", "oidc"):
+        from truthful.service import openid  # noqa: F401
+        from truthful.service.locations import Provider
+    return Provider.read(issuer, client_id, os.environ.get("TRUTHFUL_OIDC_SECRET"))
+
+
 @contextmanager
-def _service_installed(needs: str) -> Iterator[None]:
-    """What only the service's packages can do is refused where they are missing."""
+def _service_installed(needs: str, extra: str = "service") -> Iterator[None]:
+    """What only the packages of an extra can do is refused where they are missing."""
     try:
         yield
     except ModuleNotFoundError as missing:
         raise InputError(
-            f"{needs} {missing.name}, which is not installed: pip install 'truthful[service]'"
+            f"{needs} {missing.name}, which is not installed: pip install 'truthful[{extra}]'"
         ) from None
 
 

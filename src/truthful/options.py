@@ -255,6 +255,20 @@ RequireSecondFactor = Annotated[
         help="Whoever signs in has to set up a second factor, codes of an app, before anything else.",
     ),
 ]
+OidcIssuer = Annotated[
+    str | None,
+    typer.Option(
+        help="Let people sign in by this OpenID provider too, as https://login.example.org; its secret for the service "
+        "stands in TRUTHFUL_OIDC_SECRET."
+    ),
+]
+OidcClient = Annotated[
+    str | None, typer.Option("--oidc-client-id", help="The name by which the provider knows the service.")
+]
+OidcOnly = Annotated[
+    bool,
+    typer.Option("--oidc-only", help="Take no passwords: sign in by the provider, or by a one-time link."),
+]
 BotsUrl = Annotated[
     str,
     typer.Argument(

@@ -18,15 +18,14 @@ from truthful.service.signing import (
     Field,
     SignedIn,
     cookie_name,
+    find_signed_in,
     leave,
-    signed_in,
     take_code,
 )
 from truthful.store import accounts, factors
 
 router = APIRouter()
-#: Whoever has signed in, also if she has to set up a second factor first.
-Anybody = Annotated[SignedIn, Depends(signed_in)]
+Anybody = Annotated[SignedIn, Depends(find_signed_in)]
 #: How an app names the service before the account.
 SERVICE = "truthful"
 

@@ -16,7 +16,7 @@ from starlette.staticfiles import StaticFiles
 
 from truthful.errors import InputError, Refused
 from truthful.service import account, analyst, participant, payer, public, signing
-from truthful.service.limits import Busy
+from truthful.service.limits import Busy, Limits
 from truthful.service.locations import FilesMissing, Settings
 from truthful.service.mailer import Mailer
 from truthful.service.middleware import NoDetails, OwnSite, SafeHeaders, SmallBodies, limit_guesses, wait
@@ -48,6 +48,11 @@ def create_app(settings: Settings) -> FastAPI:
     # Participants are the most, so their pages are looked for first; `include_router` would look for each page twice.
     for part in (participant, public, signing, account, analyst, payer):
         app.router.routes += part.router.routes
+    if settings.oidc is not None:
+        from truthful.service import openid  # its packages are not for everybody
+
+        app.state.openid = openid.OpenId(settings.oidc, settings.origin)
+        app.router.routes += openid.router.routes
     app.mount("/static", StaticFiles(packages=[("truthful.service", "static")]), "static")
     _handle_errors(app)
     # The last is the outermost: even a refusal has the headers.
@@ -69,7 +74,9 @@ async def _lifespan(app: FastAPI) -> AsyncIterator[None]:
     database.upgrade()
     settler = Settler(database, settings.locations)
     mailer = Mailer(database, settings) if settings.smtp is not None else None
-    app.state.service = service = Service(settings, database, settler, mailer)
+    app.state.service = service = Service(
+        settings, database, settler, mailer, Limits(processes=settings.processes)
+    )
     settler.start()
     if mailer is not None:
         mailer.start()

@@ -242,6 +242,35 @@ class Smtp:
 
 
 @dataclass(frozen=True)
+class Provider:
+    """An OpenID provider, and by which name and secret it knows the service."""
+
+    issuer: str
+    client_id: str
+    secret: str = field(repr=False)
+
+    @staticmethod
+    def read(issuer: str, client_id: str | None, secret: str | None) -> Provider:
+        """What the command line was told, checked."""
+        parts = urlsplit(issuer)
+        encrypted = parts.scheme == "https" or (parts.scheme == "http" and parts.hostname in LOOPBACK)
+        if not encrypted or not parts.hostname or parts.query or parts.fragment:
+            raise InputError(
+                f"oidc_issuer is {issuer!r}; give the provider's address with https, as it stands in its "
+                ".well-known/openid-configuration."
+            )
+        if not client_id:
+            raise InputError(
+                "There is an oidc_issuer, and no name that it knows the service by: add --oidc-client-id."
+            )
+        if not secret:
+            raise InputError(
+                "There is an oidc_issuer, and no secret: put the client's secret in the variable TRUTHFUL_OIDC_SECRET."
+            )
+        return Provider(issuer, client_id, secret)
+
+
+@dataclass(frozen=True)
 class Settings:
     """What `truthful serve` was told.
 
@@ -249,7 +278,8 @@ class Settings:
     over TLS alone. database: a URL; without one, SQLite in the directory. behind_proxy: addresses are those the proxy
     tells, which are used to limit rates and never kept. api_docs: show the machine's description of the pages. smtp:
     who takes mails, if any are sent. require_second_factor: whoever signs in gets to no page but her account's until
-    she has set one up. log_format: words, or json for one record a line.
+    she has set one up. log_format: words, or json for one record a line. oidc: who vouches for people besides, if
+    anybody does; without `passwords`, nobody signs in in another way. processes: how many answer together.
     """
 
     directory: Path
@@ -260,6 +290,9 @@ class Settings:
     smtp: Smtp | None = None
     require_second_factor: bool = False
     log_format: str = "words"
+    oidc: Provider | None = None
+    passwords: bool = True
+    processes: int = 1
 
     def __post_init__(self) -> None:
         if not _is_origin(self.url):

@@ -241,7 +241,7 @@ def _link(database: Database, settings: Settings, analyst: str, wanted: bool) ->
 
 def _run(settings: Settings, listener: socket.socket, workers: int) -> None:
     """Answer until asked to stop. Nobody's address is written anywhere: there is no access log."""
-    several = workers > 1
+    several, settings = workers > 1, replace(settings, processes=workers)
     config = uvicorn.Config(
         partial(_worker, settings) if several else create_app(settings),
         factory=several,

@@ -58,6 +58,15 @@ class SignedIn(Visit):
 
 
 def signed_in(visit: Visitor) -> SignedIn:
+    """Whoever has signed in; with a second factor, if one is required."""
+    found = find_signed_in(visit)
+    if visit.service.settings.require_second_factor and found.account.factor is None:
+        raise SignInFirst(ACCOUNT)
+    return found
+
+
+def find_signed_in(visit: Visitor) -> SignedIn:
+    """Whoever has signed in, also if she has to set up a second factor first."""
     token = visit.request.cookies.get(cookie_name(visit.service, COOKIE))
     if token is not None:
         with visit.reading() as session:
@@ -72,8 +81,6 @@ def _only(role: Role) -> Any:
     async def require(signed: Annotated[SignedIn, Depends(signed_in)]) -> SignedIn:
         if signed.account.role != role:
             raise SignInFirst
-        if signed.service.settings.require_second_factor and signed.account.factor is None:
-            raise SignInFirst(ACCOUNT)
         return signed
 
     return Depends(require)
@@ -92,7 +99,13 @@ def home(visit: Visitor) -> Response:
 
 @router.get("/sign-in")
 def sign_in_page(visit: Visitor) -> Response:
-    return visit.page("signing/sign_in.html", name="", wrong=False)
+    return _sign_in_page(visit)
+
+
+def _sign_in_page(visit: Visit, *, status: int = 200, name: str = "", wrong: bool = False) -> Response:
+    settings = visit.service.settings
+    values = {"openid": settings.oidc is not None, "passwords": settings.passwords}
+    return visit.page("signing/sign_in.html", status=status, name=name, wrong=wrong, **values)
 
 
 @router.post("/sign-in")
@@ -101,6 +114,8 @@ async def sign_in(visit: Visitor, name: Field, password: Field) -> Response:
 
     Who brings a mark is looked up first: what strangers at the same address did is not held against her.
     """
+    if not visit.service.settings.passwords:
+        return _sign_in_page(visit, status=403)
     request, limits, pools = visit.request, visit.service.limits, visit.service.pools
     came_from = address(request, visit.service.settings.behind_proxy)
     mark = request.cookies.get(cookie_name(visit.service, KNOWN), "")
@@ -132,9 +147,9 @@ def _check(visit: Visit, trying: TryingBrowser, name: str, password: str, found:
                 log(session, "service", "refused a sign-in")
             else:
                 log(session, "service", "refused a sign-in as", whom=found.name)
-        return visit.page("signing/sign_in.html", status=403, name=name[:200], wrong=True)
+        return _sign_in_page(visit, status=403, name=name[:200], wrong=True)
     visit.service.limits.accounts.forgive(trying.counted_as)
-    return _enter(visit, account)
+    return enter(visit, account)
 
 
 @router.post("/sign-out")
@@ -179,7 +194,7 @@ def _set_password(visit: Visit, token: str, password: str, account: Account) -> 
             session.expunge(account)
     except Refused:
         return _refuse_used_link(visit)
-    return _enter(visit, account)
+    return enter(visit, account)
 
 
 def _welcome(visit: Visit, account: Account, status: int = 200, problem: str | None = None) -> Response:
@@ -215,7 +230,7 @@ def check_code(visit: Visitor, code: Field) -> Response:
         return wait(visit.request, seconds)
     if not take_code(visit, account, code):
         return visit.page("signing/code.html", status=403, wrong=True)
-    return _enter(visit, account, code_given=True)
+    return enter(visit, account, code_given=True)
 
 
 def take_code(visit: Visit, account: Account, code: str) -> bool:
@@ -234,7 +249,7 @@ def _waiting(visit: Visit) -> Account | None:
         return accounts.signed_in(session, token, waiting=True)
 
 
-def _enter(visit: Visit, account: Account, *, code_given: bool = False) -> Response:
+def enter(visit: Visit, account: Account, *, code_given: bool = False) -> Response:
     """Sign in under a new token; one that the browser brought along ends here. A second factor is asked for first."""
     cookie, complete = cookie_name(visit.service, COOKIE), code_given or account.factor is None
     with visit.writing() as session:

@@ -35,6 +35,7 @@ SIGN_IN_LASTS = timedelta(hours=12)
 #: From the password to the code.
 CODE_LASTS = timedelta(minutes=10)
 SHORTEST, LONGEST = 12, 1_000
+LONGEST_IDENTITY = 320
 
 _HASHER = PasswordHasher()
 # Checked where there is no account, so that a wrong name takes as long as a wrong password.
@@ -56,6 +57,34 @@ def account(session: Session, name: str, role: Role, who: str) -> Account:
     if found.role != role:
         raise Refused(f"{name!r} is {found.role} here, and cannot be {role} too. Choose another name.")
     return found
+
+
+def set_identity(session: Session, account: Account, identity: str, who: str) -> None:
+    """Let her in by an OpenID provider: as this e-mail address, or without an @ as the provider's own name for her."""
+    told = identity.strip().lower() if "@" in identity else identity.strip()
+    if not 0 < len(told) <= LONGEST_IDENTITY or not told.isprintable():
+        raise InputError(f"identity is {identity!r}; give the e-mail address that the provider vouches for.")
+    taken = session.scalar(select(Account).where(Account.identity == told, Account.id != account.id))
+    if taken is not None:
+        raise Refused(f"The identity {told!r} is {taken.name!r} here. One identity has one account.")
+    account.identity, account.subject = told, None
+    log(session, who, "set the identity of", whom=account.name)
+
+
+def find_by_identity(session: Session, issuer: str, subject: str, email: str | None) -> Account | None:
+    """Whose account this is. Whoever comes by an identity first keeps it: an address may be given to somebody else."""
+    bound = f"{issuer} {subject}"
+    found = session.scalar(select(Account).where(Account.subject == bound))
+    if found is not None:
+        return found
+    names = {subject} if "@" not in subject else set()
+    named = select(Account).where(Account.identity.in_(names | {email.lower()} if email else names))
+    several = session.scalars(named.where(Account.subject.is_(None)).with_for_update()).all()
+    if len(several) != 1:
+        return None
+    several[0].subject = bound
+    log(session, several[0].name, "was tied to an identity")
+    return several[0]
 
 
 def accounts(session: Session) -> list[Account]:
@@ -165,7 +194,7 @@ def payer(session: Session, account_id: int) -> Account:
 
 def end(session: Session, account: Account, who: str) -> None:
     """Her password, second factor, links and browsers' cookies are worth nothing from now on."""
-    account.password = None
+    account.password = account.identity = account.subject = None
     forget_factor(session, account)
     for kind in (SignInLink, SignIn):
         session.execute(delete(kind).where(kind.account_id == account.id))

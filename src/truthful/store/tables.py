@@ -87,6 +87,9 @@ class Account(Table):
     name: Mapped[str] = mapped_column(String(200), unique=True)
     role: Mapped[Role] = mapped_column(_words(Role))
     password: Mapped[str | None] = mapped_column(Text)
+    #: The address or subject by which an OpenID provider knows her, and the issuer and subject that came by it first.
+    identity: Mapped[str | None] = mapped_column(String(320), unique=True)
+    subject: Mapped[str | None] = mapped_column(String(800), unique=True)
     #: The secret of the second factor if there is one, the half minute of the last code that was taken, and how many
     #: wrong ones came since.
     factor: Mapped[str | None] = mapped_column(Text)

@@ -1,0 +1,244 @@
+"""Signing in by an OpenID provider, to accounts that the operator has made: nobody can make her own.
+
+The provider is asked for a code (with PKCE, state and nonce), and the code is exchanged for a signed token that says
+who came. What a sign-in was begun with stands in a cookie of the browser that began it, so that any process can finish
+it, and no other browser. The provider is asked on the event loop: one that is slow takes no thread.
+"""
+
+from __future__ import annotations
+
+import hmac
+import secrets
+import time
+from collections.abc import AsyncIterator, Mapping
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from functools import partial
+from typing import Any, NamedTuple
+
+import httpx2
+from authlib.integrations.base_client import OAuthError
+from authlib.integrations.httpx_client import AsyncOAuth2Client
+from fastapi import APIRouter
+from joserfc import jwt
+from joserfc.errors import InvalidClaimError, JoseError
+from joserfc.jwk import KeySet
+from joserfc.jwt import JWTClaimsRegistry
+from starlette.responses import RedirectResponse, Response
+
+from truthful.service.limits import Busy
+from truthful.service.locations import Provider
+from truthful.service.pages import Visit, Visitor
+from truthful.service.signing import cookie_name, enter
+from truthful.store import accounts
+from truthful.store.studies import log
+
+router = APIRouter()
+BACK = "/sign-in/openid/back"
+#: The cookie of a sign-in under way, and the seconds it has.
+BEGUN, BEGUN_SECONDS = "openid", 600
+#: Seconds to wait for the provider, how long to believe what it says of itself, and how far clocks may differ.
+PATIENCE, BELIEVED, LEEWAY = 10.0, 3600.0, 60
+#: Sign-ins that may wait for the provider at a time.
+MOST = 20
+#: Signatures with a key that only the provider has.
+SIGNED = ["RS256", "RS384", "RS512", "PS256", "PS384", "PS512", "ES256", "ES384", "ES512", "EdDSA", "Ed25519"]
+
+
+class NotSignedIn(Exception):
+    """The text that says why, and the status of its page."""
+
+    def __init__(self, key: str, status: int = 403) -> None:
+        super().__init__(key)
+        self.key, self.status = key, status
+
+
+class Begun(NamedTuple):
+    """What a sign-in was begun with: what the provider gives back, puts in its token, and asks for with the code."""
+
+    state: str
+    nonce: str
+    verifier: str
+
+
+@dataclass(frozen=True)
+class Identity:
+    """Who came, as the provider vouches for it; `email` only if it has verified the address."""
+
+    issuer: str
+    subject: str
+    email: str | None
+
+
+class OpenId:
+    """A provider, and what it says of itself."""
+
+    def __init__(self, provider: Provider, origin: str) -> None:
+        self._provider, self._back = provider, f"{origin}{BACK}"
+        self._metadata: dict[str, Any] = {}
+        self._keys: KeySet | None = None
+        self._read, self._under_way = -BELIEVED, 0
+
+    async def begin(self, begun: Begun) -> str:
+        """The provider's address to go to."""
+        async with self._asking() as client:
+            endpoint = (await self._described(client))["authorization_endpoint"]
+            address, _ = client.create_authorization_url(
+                endpoint, state=begun.state, nonce=begun.nonce, code_verifier=begun.verifier
+            )
+            return str(address)
+
+    async def finish(self, code: str, begun: Begun) -> Identity:
+        """Exchange a code for who came."""
+        async with self._asking() as client:
+            said = await self._described(client)
+            token = await client.fetch_token(
+                said["token_endpoint"],
+                grant_type="authorization_code",
+                code=code,
+                code_verifier=begun.verifier,
+            )
+            claims = await self._claims(client, str(token.get("id_token", "")), begun.nonce)
+            if "email" not in claims and "userinfo_endpoint" in said:
+                claims = {**await self._more(client, said["userinfo_endpoint"], claims["sub"]), **claims}
+        return read_identity(claims)
+
+    async def _claims(self, client: AsyncOAuth2Client, token: str, nonce: str) -> dict[str, Any]:
+        """What the token says, once its signature holds; keys are read again if it does not, as they may be new."""
+        for again in (False, True):
+            if self._keys is None or again:
+                keys: Any = await _json(client, self._metadata["jwks_uri"])
+                self._keys = KeySet.import_key_set(keys)
+            try:
+                return read_claims(token, self._keys, self._provider, nonce)
+            except JoseError:
+                if again:
+                    raise
+        raise AssertionError  # the second try has returned or raised
+
+    async def _more(self, client: AsyncOAuth2Client, endpoint: str, subject: str) -> dict[str, Any]:
+        """What the provider says of her apart from the token, if it is of her."""
+        said = await _json(client, endpoint, withhold_token=False)
+        return said if said.get("sub") == subject else {}
+
+    async def _described(self, client: AsyncOAuth2Client) -> dict[str, Any]:
+        if time.monotonic() - self._read >= BELIEVED:
+            issuer = self._provider.issuer
+            said = await _json(client, f"{issuer.rstrip('/')}/.well-known/openid-configuration")
+            if said.get("issuer") != issuer:
+                raise ValueError("another issuer")
+            self._metadata, self._keys, self._read = said, None, time.monotonic()
+        return self._metadata
+
+    @asynccontextmanager
+    async def _asking(self) -> AsyncIterator[AsyncOAuth2Client]:
+        """A client of the provider. What goes wrong with it is a sentence, and what it said of itself is read again."""
+        if self._under_way >= MOST:
+            raise Busy(503)
+        self._under_way += 1
+        try:
+            async with AsyncOAuth2Client(
+                self._provider.client_id,
+                self._provider.secret,
+                scope="openid email",
+                redirect_uri=self._back,
+                code_challenge_method="S256",
+                timeout=PATIENCE,
+            ) as client:
+                yield client
+        except OAuthError:
+            raise NotSignedIn("signing.openid_stale", 400) from None
+        except JoseError:
+            raise NotSignedIn("signing.openid_wrong") from None
+        except (httpx2.HTTPError, ValueError, KeyError, TypeError):
+            self._read = -BELIEVED
+            raise NotSignedIn("signing.openid_down", 503) from None
+        finally:
+            self._under_way -= 1
+
+
+async def _json(client: AsyncOAuth2Client, address: str, *, withhold_token: bool = True) -> dict[str, Any]:
+    answer = await client.request("GET", address, withhold_token=withhold_token)
+    answer.raise_for_status()
+    said = answer.json()
+    if not isinstance(said, dict):
+        raise ValueError("no record")
+    return said
+
+
+def read_claims(token: str, keys: KeySet, provider: Provider, nonce: str) -> dict[str, Any]:
+    """What a token says, if the provider signed it for us, for this sign-in, and it has not expired."""
+    claims = jwt.decode(token, keys, algorithms=SIGNED).claims
+    needed = JWTClaimsRegistry(
+        leeway=LEEWAY,
+        iss={"essential": True, "value": provider.issuer},
+        aud={"essential": True, "value": provider.client_id},
+        nonce={"essential": True, "value": nonce},
+        sub={"essential": True},
+        exp={"essential": True},
+        iat={"essential": True},
+    )
+    needed.validate(claims)
+    others = isinstance(claims["aud"], list) and len(claims["aud"]) > 1
+    if claims.get("azp", None if others else provider.client_id) != provider.client_id:
+        raise InvalidClaimError("azp")
+    return claims
+
+
+def read_identity(claims: Mapping[str, Any]) -> Identity:
+    email = claims.get("email")
+    verified = claims.get("email_verified") is True and isinstance(email, str)
+    return Identity(claims["iss"], claims["sub"], email if verified else None)
+
+
+@router.get("/sign-in/openid")
+async def begin(visit: Visitor) -> Response:
+    """To the provider. It is a link and no form, because our policy lets forms be sent to ourselves alone."""
+    begun = Begun(*(secrets.token_urlsafe(32) for _ in range(3)))
+    try:
+        address = await _openid(visit).begin(begun)
+    except NotSignedIn as problem:
+        return _refuse(visit, problem)
+    response = RedirectResponse(address, 303)
+    visit.keep(response, cookie_name(visit.service, BEGUN), ".".join(begun), BEGUN_SECONDS)
+    return response
+
+
+@router.get(BACK)
+async def come_back(visit: Visitor, state: str = "", code: str = "", error: str = "") -> Response:
+    """From the provider: whoever it vouches for is signed in, if the operator has made her an account."""
+    kept = visit.request.cookies.get(cookie_name(visit.service, BEGUN), "").split(".")
+    try:
+        if len(kept) != len(Begun._fields) or not hmac.compare_digest(kept[0].encode(), state.encode()):
+            raise NotSignedIn("signing.openid_stale", 400)
+        if error or not code:
+            raise NotSignedIn("signing.openid_denied")
+        identity = await _openid(visit).finish(code, Begun(*kept))
+        response = await visit.service.pools.known.run(partial(_let_in, visit, identity))
+    except NotSignedIn as problem:
+        response = _refuse(visit, problem)
+    visit.remove(response, cookie_name(visit.service, BEGUN))
+    return response
+
+
+def _let_in(visit: Visit, identity: Identity) -> Response:
+    with visit.writing() as session:
+        found = accounts.find_by_identity(session, identity.issuer, identity.subject, identity.email)
+        if found is None:
+            log(session, "service", "refused a sign-in")
+        else:
+            session.flush()
+            session.expunge(found)
+    if found is None:
+        key = "signing.openid_unverified" if identity.email is None else "signing.openid_unknown"
+        raise NotSignedIn(key)
+    return enter(visit, found)
+
+
+def _openid(visit: Visit) -> OpenId:
+    found: OpenId = visit.request.app.state.openid
+    return found
+
+
+def _refuse(visit: Visit, problem: NotSignedIn) -> Response:
+    return visit.page("signing/openid.html", status=problem.status, why=problem.key)
