@@ -50,6 +50,7 @@ def test_help_is_shown_for_everything(run: Run) -> None:
         "symbols",
         "serve",
         "bots",
+        "identity",
         "pilot",
     }
     for name in commands():
@@ -70,7 +71,7 @@ FEWER = {"simulate": ("--runs", "5"), "audit": ("--samples", "1000")}
 
 
 # A server runs until it is stopped, and bots need one: tests of their own run them.
-@pytest.mark.parametrize("name", sorted(commands().keys() - {"serve", "bots"}))
+@pytest.mark.parametrize("name", sorted(commands().keys() - {"serve", "bots", "identity"}))
 def test_the_example_of_every_command_runs(name: str, settled: Path, run: Run) -> None:
     example = commands()[name].epilog.removeprefix("Example: ")
     program, *arguments = shlex.split(example)

@@ -8,7 +8,7 @@ import re
 import time
 import warnings
 from base64 import urlsafe_b64encode
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from hashlib import sha256
 from pathlib import Path
@@ -284,3 +284,16 @@ def test_a_provider_that_is_not_told_whole_is_refused(
 ) -> None:
     with pytest.raises(InputError, match=told):
         Provider.read(issuer, client_id, secret)
+
+
+def test_an_identity_is_set_on_the_command_line_and_lets_in(
+    tmp_path: Path, issuer: str, run: Callable[..., Any]
+) -> None:
+    with serving(tmp_path, issuer) as here:
+        here.signed_in(Role.PAYER, "Ada")
+        assert sign_in(here, "1")[1].status_code == 403
+        told = run("identity", tmp_path, "Ada", ADA)
+        assert (told.code, told.out) == (0, f"{ADA} signs in as Ada.\n")
+        assert sign_in(here, "1")[1].headers["location"] == "/payments"
+        missing = run("identity", tmp_path, "Adda", ADA)
+        assert (missing.code != 0, "'Adda'" in missing.err) == (True, True)

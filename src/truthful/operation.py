@@ -116,6 +116,23 @@ def print_json(record: Any) -> None:
     print(json.dumps(record, indent=2, ensure_ascii=False))
 
 
+@app.command(epilog="Example: truthful identity my-service ada ada@example.org")
+def identity(
+    directory: options.ServiceDirectory,
+    name: Annotated[str, typer.Argument(help="The account's name.")],
+    known_as: options.AccountIdentity,
+    database: options.DatabaseUrl = None,
+    as_json: options.AsJson = False,
+) -> None:
+    """Let somebody sign in by the OpenID provider too, as this person; one that was set before ends."""
+    with _service_installed("The service needs"):
+        from truthful.service import server
+        from truthful.service.locations import Settings
+    server.set_identity(Settings(directory, database=database), name, known_as)
+    told = f"{known_as} signs in as {name}."
+    print_json({"name": name, "identity": known_as}) if as_json else print(told)
+
+
 def _provider(issuer: str | None, client_id: str | None, alone: bool) -> Provider | None:
     """Who vouches for people, if anybody does."""
     if issuer is None:

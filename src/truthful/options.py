@@ -255,6 +255,12 @@ RequireSecondFactor = Annotated[
         help="Whoever signs in has to set up a second factor, codes of an app, before anything else.",
     ),
 ]
+AccountIdentity = Annotated[
+    str,
+    typer.Argument(
+        help="The e-mail address that the OpenID provider vouches for, or its own name for the person (sub)."
+    ),
+]
 OidcIssuer = Annotated[
     str | None,
     typer.Option(

@@ -62,7 +62,7 @@ class Begun(NamedTuple):
 
 
 @dataclass(frozen=True)
-class Identity:
+class VouchedIdentity:
     """Who came, as the provider vouches for it; `email` only if it has verified the address."""
 
     issuer: str
@@ -88,7 +88,7 @@ class OpenId:
             )
             return str(address)
 
-    async def finish(self, code: str, begun: Begun) -> Identity:
+    async def finish(self, code: str, begun: Begun) -> VouchedIdentity:
         """Exchange a code for who came."""
         async with self._asking() as client:
             said = await self._described(client)
@@ -185,10 +185,10 @@ def read_claims(token: str, keys: KeySet, provider: Provider, nonce: str) -> dic
     return claims
 
 
-def read_identity(claims: Mapping[str, Any]) -> Identity:
+def read_identity(claims: Mapping[str, Any]) -> VouchedIdentity:
     email = claims.get("email")
     verified = claims.get("email_verified") is True and isinstance(email, str)
-    return Identity(claims["iss"], claims["sub"], email if verified else None)
+    return VouchedIdentity(claims["iss"], claims["sub"], email if verified else None)
 
 
 @router.get("/sign-in/openid")
@@ -221,7 +221,7 @@ async def come_back(visit: Visitor, state: str = "", code: str = "", error: str 
     return response
 
 
-def _let_in(visit: Visit, identity: Identity) -> Response:
+def _let_in(visit: Visit, identity: VouchedIdentity) -> Response:
     with visit.writing() as session:
         found = accounts.find_by_identity(session, identity.issuer, identity.subject, identity.email)
         if found is None:

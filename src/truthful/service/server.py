@@ -239,6 +239,17 @@ def _link(database: Database, settings: Settings, analyst: str, wanted: bool) ->
         return f"{settings.origin}/welcome/{accounts.new_link(session, account, OPERATOR)}"
 
 
+def set_identity(settings: Settings, name: str, identity: str) -> None:
+    """Tie an account to an identity at the OpenID provider."""
+    with closing(Database(settings.database_url)) as database:
+        database.upgrade()
+        with database.writing() as session:
+            account = accounts.find_by_name(session, name)
+            if account is None:
+                raise InputError(f"There is no account {name!r}. Make it first.")
+            accounts.set_identity(session, account, identity, OPERATOR)
+
+
 def _run(settings: Settings, listener: socket.socket, workers: int) -> None:
     """Answer until asked to stop. Nobody's address is written anywhere: there is no access log."""
     several, settings = workers > 1, replace(settings, processes=workers)
