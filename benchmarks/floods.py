@@ -33,7 +33,6 @@ from truthful.service.locations import Settings
 from truthful.service.pages import Service
 from truthful.service.settle_study import Settler
 from truthful.store import accounts
-from truthful.store.database import Database
 from truthful.store.tables import Role
 
 ROUNDS, PAGES = 3, 40
@@ -42,7 +41,8 @@ ADDRESSES, ATTEMPTS, PLANS = 6, 120, 50
 
 def prepare_analyst(directory: Path, url: str) -> tuple[str, str]:
     """The cookie of an analyst who has signed in, and her draft."""
-    database, settings = Database(url), Settings(directory, database=url)
+    settings = Settings(directory, database=url)
+    database = settings.open_database()
     study_id = draft(Service(settings, database, Settler(database, settings.locations)))
     with database.writing() as session:
         account = accounts.account(session, "ada", Role.ANALYST, "benchmark")

@@ -22,7 +22,6 @@ from support.serving import Asked, asked
 from truthful.service.locations import Settings
 from truthful.service.pages import Service
 from truthful.service.settle_study import Settler
-from truthful.store.database import Database
 
 SERVERS = Path(__file__).with_name("load_servers.py")
 PARTICIPANTS, ROUNDS = 20_000, 10
@@ -42,9 +41,7 @@ def server(kind: str, directory: Path, url: str) -> Iterator[int]:
 def prepare(directory: Path, url: str, participants: int) -> Asked:
     """An open study with that many people."""
     settings = Settings(directory, database=url)
-    settings.locations.make()
-    database = Database(url)
-    database.upgrade()
+    database = settings.open_database()
     study = asked(Service(settings, database, Settler(database, settings.locations)), players=participants)
     database.close()
     return study

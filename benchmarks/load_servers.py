@@ -19,13 +19,14 @@ from sqlalchemy import create_engine
 from truthful.service.app import create_app
 from truthful.service.locations import Settings
 from truthful.store.database import Database
+from truthful.store.seals import Seals
 
 TABLE = "CREATE TABLE bare (study_id TEXT, player TEXT, value FLOAT8, PRIMARY KEY (study_id, player))"
 
 
 def bare(url: str) -> FastAPI:
     """One row for each form, committed before the answer; no question is asked and no page is shown."""
-    database, app = Database(url), FastAPI(openapi_url=None)
+    database, app = Database(url, Seals(Path(), ())), FastAPI(openapi_url=None)
     # For PostgreSQL an engine as it comes; for SQLite one that waits for the disk.
     plain = create_engine(database.engine.url, pool_size=20, max_overflow=30)
     engine = database.engine.execution_options(writing=True) if database.is_sqlite else plain

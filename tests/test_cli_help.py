@@ -51,6 +51,7 @@ def test_help_is_shown_for_everything(run: Run) -> None:
         "serve",
         "bots",
         "identity",
+        "rotate-key",
         "pilot",
     }
     for name in commands():
@@ -70,8 +71,8 @@ def test_every_command_prints_json() -> None:
 FEWER = {"simulate": ("--runs", "5"), "audit": ("--samples", "1000")}
 
 
-# A server runs until it is stopped, and bots need one: tests of their own run them.
-@pytest.mark.parametrize("name", sorted(commands().keys() - {"serve", "bots", "identity"}))
+# A server runs until it is stopped, and others need one or what it keeps: tests of their own run them.
+@pytest.mark.parametrize("name", sorted(commands().keys() - {"serve", "bots", "rotate-key", "identity"}))
 def test_the_example_of_every_command_runs(name: str, settled: Path, run: Run) -> None:
     example = commands()[name].epilog.removeprefix("Example: ")
     program, *arguments = shlex.split(example)

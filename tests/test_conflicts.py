@@ -14,11 +14,11 @@ from typing import Any
 from sqlalchemy import text
 from sqlalchemy.orm import Session
 from support.databases import database_url
+from support.sealed import keyed
 from support.serving import WHO, asked, code_of, served
 
 from truthful.errors import InputError, Refused
 from truthful.store import answers, roster
-from truthful.store.database import Database
 
 ROUNDS, BROWSERS = 20, 4
 
@@ -64,7 +64,7 @@ def test_one_link_in_four_browsers_and_a_roster_uploaded_never_stand_in_each_oth
 def test_whoever_was_ended_for_another_s_sake_tries_again(tmp_path: Path) -> None:
     """Two who lock two rows in opposite order: PostgreSQL ends one of them, and its work is done again."""
     with database_url("postgresql", tmp_path) as url:
-        database = Database(url)
+        database = keyed(url, tmp_path)
         with database.writing() as session:
             session.execute(text("CREATE TABLE rows (id int PRIMARY KEY, changes int)"))
             session.execute(text("INSERT INTO rows VALUES (1, 0), (2, 0)"))

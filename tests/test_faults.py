@@ -14,7 +14,6 @@ from truthful.service.locations import Settings
 from truthful.service.pages import Service
 from truthful.service.settle_study import Settler
 from truthful.store import studies
-from truthful.store.database import Database
 
 DRIVER = Path(__file__).parent / "support" / "killed_once.py"
 
@@ -47,7 +46,7 @@ def test_a_service_killed_before_every_durable_step_goes_on_from_there(tmp_path:
 
 def require_recovered(directory: Path) -> None:
     settings = Settings(directory)
-    database = Database(settings.database_url)
+    database = settings.open_database()
     service = Service(settings, database, Settler(database, settings.locations))
     with database.reading() as session:
         (stored,) = studies.everything(session)

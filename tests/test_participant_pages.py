@@ -3,23 +3,22 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
 from babel import Locale
-from sqlalchemy import update
 from support.accessibility import GERMAN_ZOOMED, LAYOUT, violations, violations_anywhere
 from support.browsers import Windows, opened, unfold
 from support.listening import listening
 from support.participant_pages import ASKING, pages
+from support.sealed import owe, said
 from support.serving import asked, code_of
 
 from truthful.service.asking import number_signs
 from truthful.service.pages import Service, read_number
 from truthful.store.roster import standing
-from truthful.store.tables import Answer, Due
 
 if TYPE_CHECKING:
     from playwright.sync_api import Page
@@ -195,7 +194,7 @@ def test_what_she_says_is_reviewed_and_going_back_never_asks_to_send_again(site:
         view.go_back()
         assert "Institute for Household Studies" in view.inner_text("body")
     with site.service.database.reading() as session:
-        kept = session.get(Answer, (study.study_id, "p-01"))
+        kept = said(session, study.study_id, "p-01")
         assert kept is not None
         assert kept.value == 63.5
 
@@ -261,12 +260,9 @@ def test_a_payment_that_was_tampered_with_is_not_verified_in_her_browser(site: S
 
     def change(by: int) -> None:
         with site.service.database.writing() as session:
-            hers = standing(session, link.removeprefix("/a/"))[0]
-            session.execute(
-                update(Due)
-                .where(Due.study_id == hers.study_id, Due.player == hers.player)
-                .values(millionths=Due.millionths + by)
-            )
+            hers = standing(session, link.removeprefix("/a/"))
+            assert hers.due is not None
+            owe(session, hers.study.id, replace(hers.due, millionths=hers.due.millionths + by))
 
     change(2)
     view = site.window()

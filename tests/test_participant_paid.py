@@ -5,20 +5,22 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from sqlalchemy import select, update
+from sqlalchemy import select
 from support.commands import Run
 from support.participant_pages import ASKING, HIDDEN, settled
 from support.participants import GERMAN, MOVES, Her, everything, quiet
+from support.sealed import codes, due, owe
 from support.serving import STUDY, WHO, Asked, Served, answer, asked, close, settle_with_less
 
 from truthful.release import Receipt, Release, read_release, verify
 from truthful.service.offer import base_payments
 from truthful.service.settle_study import cancel_study
-from truthful.store import answers
-from truthful.store.tables import Due, Player, State, StoredStudy
+from truthful.store import answers, studies
+from truthful.store.tables import Player, State, StoredStudy
 
 
 @pytest.fixture(scope="module")
@@ -163,11 +165,11 @@ def test_her_payment_is_shown_in_coins_and_exactly_and_her_receipt_verifies(
 ) -> None:
     study = settled(here.service, published=published)
     with here.service.database.reading() as session:
-        due = {row.player: row for row in session.scalars(select(Due))}
+        paid = {row.player: row for row in studies.payments(session, study.study_id)}
         kept = session.scalar(select(StoredStudy.release).where(StoredStudy.id == study.study_id))
     for player in ("p-01", "p-02", "p-60"):
         her = Her(here, study, player)
-        told, row = her.sees(), due[player]
+        told, row = her.sees(), paid[player]
         assert f"${row.coins / 100:.2f}" in told
         assert f"${row.millionths / 1e6:.6f}" in told
         assert "does not lead to the amount" not in told
@@ -187,9 +189,9 @@ def test_a_payment_is_shown_in_the_coins_it_was_paid_in(here: Served) -> None:
     """Although the currency's coins are others by now."""
     her = Her(here, settled(here.service))
     with here.service.database.writing() as session:
-        row = session.get_one(Due, (her.study.study_id, her.player))
-        row.coins, row.digits = row.millionths // 1000, 3
-        paid = f"${row.coins / 1000:.3f}"
+        row = due(session, her.study.study_id, her.player)
+        owe(session, her.study.study_id, replace(row, coins=row.millionths // 1000, digits=3))
+        paid = f"${row.millionths // 1000 / 1000:.3f}"
     told = her.sees()
     assert f'<p class="big">{paid}</p>' in told
     assert "does not lead to the amount" not in told
@@ -220,7 +222,8 @@ def test_the_command_that_the_page_shows_verifies_the_files_that_it_gives(
 def test_a_payment_that_the_release_does_not_imply_is_told_to_be_wrong(here: Served) -> None:
     her = Her(here, settled(here.service))
     with here.service.database.writing() as session:
-        session.execute(update(Due).where(Due.player == "p-01").values(millionths=Due.millionths + 2))
+        row = due(session, her.study.study_id, "p-01")
+        owe(session, her.study.study_id, replace(row, millionths=row.millionths + 2))
     assert "does not lead to the amount that is stored for you" in her.sees()
 
 
@@ -242,12 +245,14 @@ def test_her_pages_hold_nothing_of_anybody_else(here: Served) -> None:
     her = Her(here, study)
     seen = "".join(her.sees(path) for path in ("", "/receipt.json", "/release.json"))
     with here.service.database.reading() as session:
-        codes = set(session.scalars(select(Player.code).where(Player.player != "p-01")))
+        kept = codes(session, study.study_id)
         hashes = set(session.scalars(select(Player.link)))
     others = {player for player in study.links if player != "p-01"}
     values = {repr(study.answers[player]) for player in others}
     links = {study.links[player] for player in others}
-    assert not [secret for secret in codes | hashes | others | values | links if secret and secret in seen]
+    assert None not in kept.values()
+    secrets = {code for player, code in kept.items() if player in others}
+    assert not [secret for secret in secrets | hashes | others | values | links if secret and secret in seen]
 
 
 def test_private_pages_are_not_kept_and_send_no_referrer(her: Her) -> None:
@@ -310,7 +315,7 @@ def test_after_a_study_was_cancelled_she_is_paid_the_base_and_told_why(here: Ser
     her = Her(here, study, others[0])
     told = her.sees()
     with here.service.database.reading() as session:
-        owed = session.get_one(Due, (study.study_id, her.player))
+        owed = due(session, study.study_id, her.player)
     base = base_payments(study.plan, [study.features[her.player]])[0]
     assert owed.millionths == round(base * 1e6)
     assert f"${owed.coins / 100:.2f}" in told

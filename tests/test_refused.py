@@ -14,6 +14,7 @@ from starlette.testclient import TestClient
 from support.analysts import counts, shown, stored, wait_until_refused, wait_until_settled
 from support.databases import KINDS, database_url
 from support.participants import Her, quiet
+from support.sealed import say
 from support.serving import ANSWERS, WHO, Asked, Served, answer, answer_all, asked, close, served
 
 from truthful.errors import Refused
@@ -26,7 +27,7 @@ from truthful.settlement import atomic_release
 from truthful.settlement.atomic_release import read_ledger
 from truthful.store import answers, studies
 from truthful.store.studies import events
-from truthful.store.tables import Answer, Role, State
+from truthful.store.tables import Role, State
 
 FEWER = 45
 
@@ -213,8 +214,8 @@ def test_a_study_that_nothing_stopped_is_not_cancelled(tmp_path: Path) -> None:
 def test_other_answers_than_those_it_was_closed_with_are_not_paid(here: Served, study: Asked) -> None:
     """A database that was restored from a backup, say."""
     with here.service.database.writing() as session:
-        found = session.get_one(Answer, (study.study_id, next(iter(study.links))))
-        found.value += 1
+        player = next(iter(study.links))
+        say(session, study.study_id, player, study.answers[player] + 1)
     with pytest.raises(Refused, match="not those that the study was closed with"):
         cancel_study(here.service.database, here.service.locations, study.study_id, WHO)
     assert here.state(study.study_id) == State.CLOSED

@@ -26,7 +26,6 @@ from support.serving import PASSWORD, answer_all, asked, close, code_of, served
 from truthful.service.locations import Locations, Settings
 from truthful.service.server import PLAYERS, TO_ANSWER, Opening, make_demo
 from truthful.store import studies
-from truthful.store.database import Database
 from truthful.store.tables import State
 
 PROGRAM = [sys.executable, "-c", "from truthful.cli import main; main()"]
@@ -148,7 +147,7 @@ def test_the_demo_is_made_once_and_open_to_click_through_with_its_answers_in_pos
             assert demo.said["database"].startswith("postgresql")
             assert demo.stop()[0] == 0
         assert not (directory / "truthful.db").exists()
-        database = Database(url)
+        database = Settings(directory, database=url).open_database()
         assert make_demo(database, Locations(directory)) is None
         with database.reading() as session:
             (stored,) = studies.everything(session)
@@ -198,9 +197,7 @@ def test_a_file_that_is_no_database_is_not_used(tmp_path: Path, run: Run) -> Non
 
 
 def test_a_database_of_a_newer_version_is_not_touched(tmp_path: Path, run: Run) -> None:
-    database = Database(f"sqlite:///{tmp_path / 'truthful.db'}")
-    database.upgrade()
-    database.close()
+    Settings(tmp_path).open_database().close()
     with sqlite3.connect(tmp_path / "truthful.db") as connection:
         connection.execute("UPDATE alembic_version SET version_num = 'later'")
     connection.close()

@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 from starlette.testclient import TestClient
-from support import both_studies
+from support import both_studies, sealed
 from support.both_studies import KINDS, NUMBER, RATING, YES_NO
 from support.databases import database_url
 from support.participants import GERMAN, Her, quiet
@@ -27,7 +27,7 @@ from truthful.service.pages import languages
 from truthful.service.settle_study import cancel_study, settle_study
 from truthful.settlement import settle
 from truthful.store import roster, studies
-from truthful.store.tables import Answer, Role, State
+from truthful.store.tables import Role, State
 from truthful.study import Study
 
 #: The second question, of each kind.
@@ -74,7 +74,7 @@ def settled(here: Served, text: str, **parameters: Any) -> Asked:
 
 def stored(her: Her) -> tuple[float, float | None] | None:
     with her.here.service.database.reading() as session:
-        found = session.get(Answer, (her.study.study_id, her.player))
+        found = sealed.said(session, her.study.study_id, her.player)
         return None if found is None else (found.value, found.prediction)
 
 

@@ -13,10 +13,13 @@ from pathlib import Path
 import pytest
 from sqlalchemy import text
 from support.databases import KINDS, away, database_url
+from support.sealed import say
 from support.serving import WHO, Asked, Served, answer_all, asked, close, served
 
 from truthful.errors import Refused
 from truthful.release import Receipt, Release, verify
+from truthful.service.keeping import read_books
+from truthful.service.locations import Settings
 from truthful.service.settle_study import Settler, cancel_study, freeze, settle_study
 from truthful.settlement.atomic_release import read_ledger
 from truthful.store import studies
@@ -26,9 +29,9 @@ from truthful.store.tables import State
 #: Statements that make a database, SQLite or not, store other payments than it is given.
 ROUNDING = {
     True: """CREATE TRIGGER rounding AFTER INSERT ON due
-             BEGIN UPDATE due SET millionths = millionths / 10 * 10 + 5 WHERE rowid = new.rowid; END""",
+             BEGIN UPDATE due SET sealed = zeroblob(length(sealed)) WHERE rowid = new.rowid; END""",
     False: """CREATE FUNCTION rounded() RETURNS trigger LANGUAGE plpgsql AS
-              $$ BEGIN new.millionths := new.millionths / 10 * 10 + 5; RETURN new; END $$""",
+              $$ BEGIN new.sealed := set_byte(new.sealed, 20, 1 # get_byte(new.sealed, 20)); RETURN new; END $$""",
 }
 
 
@@ -82,8 +85,7 @@ def test_a_settlement_whose_files_are_there_is_stored_without_another_draw(here:
     settle_study(service.database, service.locations, study.study_id)
     written = (service.locations.settlement(study.study_id) / "release.json").read_text()
     with service.database.writing() as session:  # as a crash before the last transaction would leave it
-        for row in studies.payments(session, study.study_id):
-            session.delete(row)
+        session.execute(text("DELETE FROM due"))
         stored = studies.find(session, study.study_id)
         stored.state, stored.release, stored.report = State.CLOSED, None, None
     settle_study(service.database, service.locations, study.study_id)
@@ -105,8 +107,7 @@ def test_other_answers_than_those_it_was_closed_with_are_refused(here: Served) -
     settle_study(service.database, service.locations, study.study_id)
     with service.database.writing() as session:
         stored = studies.find(session, study.study_id)
-        for row in studies.payments(session, study.study_id):
-            session.delete(row)
+        session.execute(text("DELETE FROM due"))
         stored.state = State.OPEN
     answer_all(service, replace(study, answers=dict.fromkeys(study.answers, 100.0)))
     close(service, study.study_id)
@@ -123,8 +124,7 @@ def test_a_settlement_that_was_removed_is_not_drawn_again(here: Served) -> None:
     settle_study(service.database, service.locations, study.study_id)
     shutil.rmtree(service.locations.settlement(study.study_id))
     with service.database.writing() as session:
-        for row in studies.payments(session, study.study_id):
-            session.delete(row)
+        session.execute(text("DELETE FROM due"))
         studies.find(session, study.study_id).state = State.CLOSED
     with pytest.raises(Refused, match="already released"):
         settle_study(service.database, service.locations, study.study_id)
@@ -281,7 +281,8 @@ def settled(here: Served, study: Asked) -> dict[str, object]:
             for row in studies.payments(session, study.study_id)
         ]
     (entry,) = read_ledger(files.parent / "ledger.json").entries
-    books = [(files / name).read_bytes() for name in ("receipts.parquet", "payments.parquet", "report.html")]
+    kept = read_books(here.service.database.seals, here.service.locations, study.study_id)
+    books = [kept["receipts.parquet"], kept["payments.parquet"], (files / "report.html").read_bytes()]
     return {"release": release, "due": due, "draw": entry.draw, "books": books, "closing": closing}
 
 
@@ -289,8 +290,8 @@ def test_two_servers_on_copies_settle_to_the_same_bytes_and_other_answers_to_ano
     tmp_path: Path,
 ) -> None:
     study, key = closed_in(tmp_path, ("copy", "changed"))
-    with closing(sqlite3.connect(tmp_path / "changed" / "truthful.db")) as connection, connection:
-        connection.execute("UPDATE answers SET value = 200 - value WHERE player = 'p-07'")
+    with closing(Settings(tmp_path / "changed").open_database()) as database, database.writing() as session:
+        say(session, study.study_id, "p-07", 200 - study.answers["p-07"])
     found = {}
     for name in ("service", "copy", "changed"):
         with served(tmp_path / name) as here:

@@ -1,6 +1,5 @@
 """The database of the service: the same on SQLite and PostgreSQL, and every step made once."""
 
-import hashlib
 import threading
 from collections.abc import Callable, Iterator
 from importlib.util import find_spec, module_from_spec
@@ -15,6 +14,7 @@ from argon2 import Type, extract_parameters
 from sqlalchemy import select, text
 from sqlalchemy.orm import Session
 from support.databases import KINDS, away, database_url
+from support.sealed import codes, keyed
 from support.studies import DESIGNED
 
 from truthful.errors import InputError, Refused
@@ -32,7 +32,9 @@ PEOPLE = {"p1": {"age": 30.0}, "p2": {"age": 40.0}, "p3": {"age": 50.0}}
 OLD = (
     "INSERT INTO surveys (id, name, state, draft, rehearsal, created)"
     " VALUES ('old', 'S', 'settled', '{}', false, '2026-01-01')",
-    "INSERT INTO players (survey_id, player, features, disputed) VALUES ('old', 'p1', '{}', false)",
+    "INSERT INTO players (survey_id, player, features, disputed, code)"
+    " VALUES ('old', 'p1', '{}', false, 'ABCD-2345')",
+    "INSERT INTO answers (survey_id, player, value) VALUES ('old', 'p1', 43.21)",
     "INSERT INTO due (survey_id, player, \"group\", millionths, coins, digits) VALUES ('old', 'p1', 1, 167078, 17, 2)",
     *(
         f"INSERT INTO events (time, who, what) VALUES ('2026-01-01', 'service', '{what}')"
@@ -48,7 +50,7 @@ HEIGHTS = Study.parse(DESIGNED.replace('"price"', '"height"'))
 @pytest.fixture(params=KINDS)
 def database(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Database]:
     with database_url(request.param, tmp_path) as url:
-        opened = Database(url)
+        opened = keyed(url, tmp_path)
         opened.upgrade()
         yield opened
         opened.close()
@@ -74,7 +76,7 @@ def answer(database: Database, link: str, value: float) -> str:
 
 def known(session: Session, link: str) -> str:
     """The code that her browser has."""
-    return roster.standing(session, link)[0].code or ""
+    return roster.standing(session, link).code or ""
 
 
 def stored(database: Database, study_id: str) -> dict[str, float]:
@@ -99,15 +101,15 @@ def test_upgrading_again_keeps_what_is_there(database: Database) -> None:
 @pytest.mark.parametrize("kind", KINDS)
 def test_a_database_of_version_0_1_keeps_its_payments_and_its_log(tmp_path: Path, kind: str) -> None:
     with database_url(kind, tmp_path) as url:
-        _upgrade_old(url)
+        _upgrade_old(url, tmp_path)
 
 
-def _upgrade_old(url: str) -> None:
-    opened = Database(url)
+def _upgrade_old(url: str, directory: Path) -> None:
+    opened = keyed(url, directory)
     config = Config()
     config.set_main_option("script_location", str(MIGRATIONS))
     with opened.engine.begin() as connection:
-        config.attributes["connection"] = connection
+        config.attributes.update(connection=connection, seals=opened.seals)
         command.upgrade(config, "0001")
         for statement in OLD:
             connection.execute(text(statement))
@@ -115,6 +117,8 @@ def _upgrade_old(url: str) -> None:
     with opened.reading() as session:
         (paid,) = studies.payments(session, "old")
         assert (paid.player, paid.millionths, paid.leverage) == ("p1", 167078, None)
+        assert list(answers.reports(session, "old")) == [("p1", {}, 43.21, None)]
+        assert codes(session, "old") == {"p1": "ABCD-2345"}
         assert [(event.what, event.whom) for event in reversed(events(session))] == [
             ("made a sign-in link for", "bo as"),
             ("refused a sign-in", None),
@@ -123,6 +127,7 @@ def _upgrade_old(url: str) -> None:
         row = studies.find(session, "old")
         assert (row.state, row.refused, row.accepts_less) == (State.SETTLED, None, False)
     opened.close()
+    assert not [path for path in directory.glob("test.db*") if b"ABCD-2345" in path.read_bytes()]
 
 
 def test_an_error_leaves_nothing_of_its_transaction(database: Database) -> None:
@@ -138,18 +143,18 @@ def test_an_error_leaves_nothing_of_its_transaction(database: Database) -> None:
 
 
 def test_sqlite_waits_for_the_disk_before_it_says_done(tmp_path: Path) -> None:
-    opened = Database(f"sqlite:///{tmp_path / 'a.db'}")
+    opened = keyed(f"sqlite:///{tmp_path / 'a.db'}", tmp_path)
     with opened.engine.connect() as connection:
         assert connection.execute(text("PRAGMA journal_mode")).scalar() == "wal"
         assert connection.execute(text("PRAGMA synchronous")).scalar() == 2
         assert connection.execute(text("PRAGMA foreign_keys")).scalar() == 1
 
 
-def test_a_wrong_url_is_named() -> None:
+def test_a_wrong_url_is_named(tmp_path: Path) -> None:
     with pytest.raises(InputError, match=r"mysql://x.*give sqlite"):
-        Database("mysql://x")
+        keyed("mysql://x", tmp_path)
     with pytest.raises(InputError, match="no-such-host"):
-        Database("postgresql://u:secret@no-such-host.invalid/x").upgrade()
+        keyed("postgresql://u:secret@no-such-host.invalid/x", tmp_path).upgrade()
 
 
 def test_a_study_goes_one_way_and_each_step_is_made_once(database: Database) -> None:
@@ -486,7 +491,7 @@ def test_two_tabs_at_once_leave_one_answer(
 @pytest.fixture
 def postgresql(tmp_path: Path) -> Iterator[Database]:
     with database_url("postgresql", tmp_path) as url:
-        opened = Database(url)
+        opened = keyed(url, tmp_path)
         opened.upgrade()
         yield opened
         opened.close()
@@ -623,15 +628,13 @@ def test_a_prediction_is_kept_changed_and_erased_with_its_answer(
         assert session.execute(select(Answer)).all() == []
 
 
-def test_the_fingerprint_tells_predictions_apart_and_is_the_old_one_where_there_are_none(
+def test_the_fingerprint_tells_predictions_apart(
     database: Database, open_study: tuple[str, dict[str, str]]
 ) -> None:
     study_id, links = open_study
     answer(database, links["p1"], 5.0)
     with database.reading() as session:
-        before = hashlib.sha256(b"('p1', {'age': 30.0}, 5.0)\n").hexdigest()
-        assert answers.fingerprint(session, study_id) == before
-    found = {before}
+        found = {answers.fingerprint(session, study_id)}
     for prediction in (0.0, 5.0, 5.000001):
         with database.writing() as session:
             answers.submit(session, links["p1"], 5.0, known(session, links["p1"]), prediction=prediction)
@@ -750,7 +753,7 @@ def test_a_connection_that_was_ended_while_it_rested_is_replaced(
 ) -> None:
     monkeypatch.setattr("truthful.store.database.RESTED_SECONDS", 0.0)
     with database_url("postgresql", tmp_path) as url:
-        opened = Database(url)
+        opened = keyed(url, tmp_path)
         with opened.reading() as session:
             first = session.scalar(text("SELECT pg_backend_pid()"))
         with away(url):

@@ -7,13 +7,14 @@ from pathlib import Path
 import pytest
 from sqlalchemy import event, text
 from sqlalchemy.exc import OperationalError
+from support.sealed import keyed
 
 from truthful.store.database import MOST, Database, NotKept
 
 
 @pytest.fixture
 def database(tmp_path: Path) -> Iterator[Database]:
-    opened = Database(f"sqlite:///{tmp_path / 'a.db'}")
+    opened = keyed(f"sqlite:///{tmp_path / 'a.db'}", tmp_path)
     with opened.writing() as session:
         session.execute(text("CREATE TABLE t (x INTEGER PRIMARY KEY, y TEXT)"))
     yield opened

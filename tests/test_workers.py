@@ -15,7 +15,7 @@ from support.lives import until
 from support.serving import answer_all, asked, close, served
 from test_serve import serving
 
-from truthful.service.locations import Locations
+from truthful.service.locations import Locations, Settings
 from truthful.store.database import Database
 from truthful.store.studies import find
 from truthful.store.tables import State
@@ -62,7 +62,7 @@ def test_workers_that_are_killed_are_replaced_and_a_study_is_settled_once(tmp_pa
             for worker in first:
                 os.kill(worker, signal.SIGKILL)
             until(lambda: len(workers(running.process.pid) - first) == 2 and well(running.url))
-            opened = Database(database)
+            opened = Settings(directory, database=database).open_database()
             until(lambda: state(opened, study.study_id) == State.SETTLED)
             opened.close()
             until(lambda: leads(running.url))

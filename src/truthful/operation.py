@@ -78,6 +78,23 @@ def serve(
     )
 
 
+@app.command(epilog="Example: truthful rotate-key my-service")
+def rotate_key(
+    directory: options.KeptDirectory,
+    database: options.DatabaseUrl = None,
+    as_json: options.AsJson = False,
+) -> None:
+    """Replace the key of a service that is stopped, and seal everything again; older backups need the old key."""
+    with _service_installed("The service needs"):
+        from truthful.service import keeping
+        from truthful.service.locations import Settings
+    sealed = keeping.rotate(Settings(directory, database=database))
+    if as_json:
+        print_json({"directory": str(directory), "studies": sealed})
+    else:
+        print(f"The key was replaced, and {sealed} studies are sealed with new ones. Make a new backup now.")
+
+
 @app.command(
     epilog="Example: truthful bots http://127.0.0.1:8000/welcome/TOKEN --players 500 --mix honest=0.9,liar=0.1"
 )

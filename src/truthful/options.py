@@ -176,6 +176,7 @@ Chart = Annotated[
 ServiceDirectory = Annotated[
     Path, typer.Argument(help="Where the service keeps everything; created if it does not exist.")
 ]
+KeptDirectory = Annotated[Path, typer.Argument(help="The service's directory.")]
 Host = Annotated[
     str, typer.Option(help="The address to listen on; 0.0.0.0 is all of this machine's addresses.")
 ]

@@ -26,7 +26,6 @@ from truthful.service.pages import Service
 from truthful.service.settle_study import Settler
 from truthful.service.signing import COOKIE
 from truthful.store import accounts, answers, studies
-from truthful.store.database import Database
 from truthful.store.studies import TOLD
 from truthful.store.tables import Role, State
 
@@ -35,20 +34,14 @@ PLAYERS, BROWSERS = 24, 4
 FILES = {
     "study.toml",
     "plan.json",
+    "answers.key",
     "closed.json",
     "ledger.json",
     ".ledger.lock",
     ".settling.lock",
     "settlement",
 }
-SETTLEMENT = {
-    "release.json",
-    "payments.parquet",
-    "payments.csv",
-    "receipts.parquet",
-    "report.html",
-    "settlement.json",
-}
+SETTLEMENT = {"release.json", "report.html", "books.sealed"}
 #: Kills of each kind in one study, and within how many seconds of the beginning of what they interrupt.
 KILLS = {"answering": (2, 0.4), "closing": (1, 0.03), "settling": (3, 0.8), "publishing": (1, 0.03)}
 
@@ -249,8 +242,7 @@ def run(
     """That many studies in a row on one service, or as many as there is time for."""
     settings, until_then = Settings(directory, database=url), time.monotonic() + seconds
     settings.locations.make()
-    database = Database(url)
-    database.upgrade()
+    database = settings.open_database()
     service = Service(settings, database, Settler(database, settings.locations))
     with Lives(directory, url) as lives:
         theatre = Theatre(lives, service, random.Random(seed), end_database)

@@ -31,6 +31,7 @@ from truthful.service.pages import Service
 from truthful.service.settle_study import Settler, freeze, settle_study
 from truthful.store import roster, studies
 from truthful.store.database import Database
+from truthful.store.seals import Seals, open_seals
 from truthful.store.tables import State
 
 #: Of the study that lives and dies.
@@ -40,8 +41,8 @@ PLAYERS = 24
 class Mortal(Database):
     """Dies before one of its transactions ends, if it is the one meant."""
 
-    def __init__(self, url: str, k: int) -> None:
-        super().__init__(url)
+    def __init__(self, url: str, seals: Seals, k: int) -> None:
+        super().__init__(url, seals)
         self._step = deadly(lambda: None, k, "before")
 
     @contextmanager
@@ -56,7 +57,7 @@ def live(directory: Path, k: int) -> None:
     for name in ("fsync", "replace", "rename"):
         setattr(os, name, deadly(getattr(os, name), k, "before"))
     settings = Settings(directory)
-    run(settings, Mortal(settings.database_url, k))
+    run(settings, Mortal(settings.database_url, open_seals(directory, None), k))
     (directory / "steps").write_text(str(killed_settlement.writes))
 
 
@@ -132,7 +133,7 @@ def rehearse(planned: Path) -> None:
     load()
     with tempfile.TemporaryDirectory() as name:
         settings = Settings(Path(shutil.copytree(planned, Path(name) / "service")))
-        database = Database(settings.database_url)
+        database = settings.open_database()
         run(settings, database)
         database.close()
     gc.freeze()

@@ -12,8 +12,9 @@ from typing import Any
 from sqlalchemy import select
 from starlette.testclient import TestClient
 
+from support.sealed import said
 from support.serving import URL, Asked, Served, code_of, served
-from truthful.store.tables import Answer, Table
+from truthful.store.tables import Table
 
 GERMAN = "de"
 MOVES = ("consent", "dispute", "undispute", "review", "submit", "withdraw")
@@ -78,7 +79,7 @@ class Her:
     def stored(self) -> float | None:
         """Her answer in the database."""
         with self.here.service.database.reading() as session:
-            found = session.get(Answer, (self.study.study_id, self.player))
+            found = said(session, self.study.study_id, self.player)
             return None if found is None else found.value
 
     @property

@@ -30,6 +30,7 @@ from truthful.service.locations import Settings
 from truthful.service.pages import Service
 from truthful.service.settle_study import freeze, settle_study
 from truthful.store import accounts, answers, roster, studies
+from truthful.store.answers import OpenedAnswer
 from truthful.store.tables import Answer, Player, Role, State
 from truthful.study import Study
 from truthful.study.declaration import PREDICTION
@@ -181,20 +182,23 @@ def answer(service: Service, study: Asked, players: Iterable[str]) -> None:
         for player in order[:1]:
             _answer_one(session, study, player)
         mine = Player.study_id == study.study_id
-        new = set(session.scalars(select(Player.player).where(mine, Player.code.is_(None), ~Player.disputed)))
-        rows = [{"study_id": study.study_id, "player": player} for player in order[1:] if player in new]
+        new = set(
+            session.scalars(select(Player.player).where(mine, Player.sealed_code.is_(None), ~Player.disputed))
+        )
+        rows: list[dict[str, Any]] = [
+            {"study_id": study.study_id, "player": player} for player in order[1:] if player in new
+        ]
         if rows:
-            now = datetime.now(UTC)
-            coded = [row | {"code": answers._receipt_code(), "consented": now} for row in rows]
-            session.execute(update(Player), coded)
-            said, predicted = study.answers, study.predictions
+            now, seals = datetime.now(UTC), service.database.seals
+            key = seals.key(study.study_id, seals.make(study.study_id))
+            for row in rows:
+                player = row["player"]
+                said = OpenedAnswer(study.answers[player], study.predictions.get(player))
+                row["sealed"] = key.seal(answers.ANSWER, player, answers.pack(said))
+                row |= {"sealed_code": key.seal_code(player, answers._receipt_code()), "consented": now}
+            session.execute(update(Player), [{k: row[k] for k in row if k != "sealed"} for row in rows])
             session.execute(
-                insert(Answer),
-                [
-                    row | {"value": said[p], "prediction": predicted.get(p)}
-                    for row in rows
-                    for p in [row["player"]]
-                ],
+                insert(Answer), [{k: row[k] for k in ("study_id", "player", "sealed")} for row in rows]
             )
         for player in order[1:]:
             if player not in new:
@@ -203,7 +207,7 @@ def answer(service: Service, study: Asked, players: Iterable[str]) -> None:
 
 def _answer_one(session: Session, study: Asked, player: str) -> None:
     link = study.links[player]
-    code = answers.consent(session, link, roster.standing(session, link)[0].code or "")
+    code = answers.consent(session, link, roster.standing(session, link).code or "")
     prediction = study.predictions.get(player)
     answers.submit(session, link, study.answers[player], code, prediction=prediction)
 
@@ -211,7 +215,7 @@ def _answer_one(session: Session, study: Asked, player: str) -> None:
 def code_of(service: Service, link: str) -> str:
     """The code of whoever has this link, as her browser has it; nothing if she has none."""
     with service.database.reading() as session:
-        return roster.standing(session, link)[0].code or ""
+        return roster.standing(session, link).code or ""
 
 
 def settle_with_less(service: Service, study_id: str) -> None:

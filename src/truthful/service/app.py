@@ -24,7 +24,7 @@ from truthful.service.monitoring import LOG, Monitoring
 from truthful.service.pages import Service, TurnedAway, Visit, go, page
 from truthful.service.settle_study import Settler, Unready
 from truthful.service.signing import SignInFirst, signed_in
-from truthful.store.database import Database
+from truthful.store.seals import Unreadable
 from truthful.store.studies import Unknown
 from truthful.store.tables import Role
 from truthful.version import __version__
@@ -70,8 +70,7 @@ def create_app(settings: Settings) -> FastAPI:
 async def _lifespan(app: FastAPI) -> AsyncIterator[None]:
     settings: Settings = app.state.settings
     settings.locations.make()
-    database = Database(settings.database_url)
-    database.upgrade()
+    database = settings.open_database()
     settler = Settler(database, settings.locations)
     mailer = Mailer(database, settings) if settings.smtp is not None else None
     app.state.service = service = Service(
@@ -130,8 +129,9 @@ def _handle_errors(app: FastAPI) -> None:
         shown.headers.update(problem.headers or {})
         return limit_guesses(request, shown) if problem.status_code == 404 else shown
 
+    @app.exception_handler(Unreadable)
     @app.exception_handler(FilesMissing)
-    def files_missing(request: Request, problem: FilesMissing) -> Response:
+    def files_missing(request: Request, problem: FilesMissing | Unreadable) -> Response:
         """A participant can do nothing about it, and the server's directories are none of her business."""
         LOG.error(str(problem))
         if _is_analyst(request):

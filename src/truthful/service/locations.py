@@ -3,19 +3,22 @@
 service/
   truthful.db              unless another database is named
   logo.png or logo.jpg     stands beside the name of whoever asks, if it is there
+  truthful.key             opens the keys of all studies; unless it is in the environment, where no backup copies it
   studies/ID/study.toml    as frozen
   studies/ID/plan.json     as frozen
+  studies/ID/answers.key   opens what people said, in the database and in books.sealed
   studies/ID/links.key     makes links that are mailed, or that people of a panel come by
   studies/ID/draw-*.key    made when the study is frozen: the noise follows from it; destroyed once a result is there
   studies/ID/closed.json   which answers the study was closed with, and the lot that rounds payments to coins
   studies/ID/ledger.json   every release ever drawn: never removed, and no backup of the database brings it back
-  studies/ID/settlement/   release.json, receipts.parquet, payments.parquet, report.html, settlement.json
+  studies/ID/settlement/   release.json, report.html, and sealed: what everybody is due, and settlement.json
 """
 
 from __future__ import annotations
 
 import hashlib
 import json
+import os
 import re
 import secrets
 import threading
@@ -31,6 +34,8 @@ from truthful.files import exclusive, pretty_json, sync, write_atomically
 from truthful.plan import Plan
 from truthful.settlement.atomic_release import read_ledger
 from truthful.settlement.draw import derived_name, destroy_key, key_path, made_key, read_key
+from truthful.store.database import Database
+from truthful.store.seals import KEY_FILE, VARIABLE, new_secret, open_seals, sealed_studies, write_key
 from truthful.study import Study
 
 STUDY, PLAN, CLOSED, LINKS = "study.toml", "plan.json", "closed.json", "links.key"
@@ -79,6 +84,10 @@ class Locations:
                 )
             return content, kind
         return None
+
+    def frozen(self) -> list[str]:
+        """The studies that have a plan to be carried out."""
+        return sorted(path.parent.name for path in (self.root / "studies").glob(f"*/{PLAN}"))
 
     def study(self, study_id: str) -> Path:
         return self.root / "studies" / study_id
@@ -170,21 +179,30 @@ class Locations:
 
     def require_same_answers(self, study_id: str, fingerprint: str) -> None:
         """Note with which answers the study was closed; later they must be the same ones."""
-        path = self.study(study_id) / CLOSED
-        if not path.exists():
-            closed = {"answers_sha256": fingerprint, "coins_key": self._coins_key(study_id, fingerprint)}
-            write_atomically(path, pretty_json(closed))
-        if self._closing_record(study_id)["answers_sha256"] != fingerprint:
+        if not self.is_closed(study_id):
+            self.note_answers(study_id, fingerprint)
+        if self._closing_record(study_id).get("answers_hmac") != fingerprint:
             raise Refused(
                 "The answers in the database are not those that the study was closed with: it is another database, or "
                 "was restored from a backup. Nothing was released. Bring the right database back."
             )
+
+    def note_answers(self, study_id: str, fingerprint: str) -> None:
+        """Write down with which answers the study was closed."""
+        closed = self.is_closed(study_id)
+        lot = self.coins_key(study_id) if closed else self._coins_key(study_id, fingerprint)
+        record = {"answers_hmac": fingerprint, "coins_key": lot}
+        write_atomically(self.study(study_id) / CLOSED, pretty_json(record))
 
     def _coins_key(self, study_id: str, fingerprint: str) -> str:
         """The same in every copy of a study that was closed with the same answers; without a key, a fresh one."""
         plan = self.plan(study_id).sha256
         key = read_key(key_path(self.study(study_id), plan))
         return secrets.token_hex(16) if key is None else derived_name(key, "coins", plan, fingerprint)
+
+    def closed_by_older(self, study_id: str) -> str | None:
+        """The hash of answers that an older version wrote down, without a key."""
+        return self._closing_record(study_id).get("answers_sha256") if self.is_closed(study_id) else None
 
     def coins_key(self, study_id: str) -> str:
         """What tosses for coins, of a closed study."""
@@ -327,6 +345,45 @@ class Settings:
     @property
     def database_url(self) -> str:
         return self.database or f"sqlite:///{self.directory.resolve() / 'truthful.db'}"
+
+    @property
+    def told_key(self) -> str | None:
+        """The service's key, if it is not in a file."""
+        return os.environ.get(VARIABLE) or None
+
+    def require_service(self) -> Path:
+        """The directory, if a service was started with it before."""
+        if not (self.directory / "studies").is_dir():
+            raise InputError(
+                f"There is no service in {str(self.directory)!r}. Give the directory that `truthful serve` was given."
+            )
+        return self.directory
+
+    def open_database(self) -> Database:
+        """The database that belongs to this directory, brought up to date, with the keys to what is sealed in it.
+
+        A key is made only where nothing is sealed yet, and tables only where nothing was frozen yet: what is missing is
+        told, and nothing is begun anew beside what is there.
+        """
+        self.locations.make()
+        seals = open_seals(self.directory, self.told_key)
+        database = Database(self.database_url, seals)
+        if database.is_empty and (frozen := self.locations.frozen()):
+            raise Refused(
+                f"The database {database.shown} is empty, but {str(self.directory / 'studies')!r} holds "
+                f"{len(frozen)} frozen studies. Bring the database back, from a backup if it was lost, or start with "
+                "another directory. Nothing was changed."
+            )
+        if not seals.masters:
+            if database.is_sealed or sealed_studies(seals.studies):
+                raise Refused(
+                    f"The key {str(self.directory / KEY_FILE)!r} is missing, and what people said is sealed with it. "
+                    f"Put the key back, or set {VARIABLE}. Nothing was changed."
+                )
+            seals.masters = (new_secret(),)
+            write_key(self.directory, seals.masters)
+        database.upgrade()
+        return database
 
 
 def _is_origin(url: str) -> bool:

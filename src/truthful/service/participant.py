@@ -51,9 +51,9 @@ from truthful.service.middleware import wait
 from truthful.service.offer import bonus_at, earned, make_offer
 from truthful.service.pages import LANGUAGE, YEAR, Visit, download, go, language, plain_number
 from truthful.store import answers, roster
-from truthful.store.answers import NotHers, TooLate
-from truthful.store.studies import ENDED, TOLD, NotNow, Unknown
-from truthful.store.tables import Answer, Due, Player, State, StoredStudy
+from truthful.store.answers import NotHers, OpenedAnswer, TooLate
+from truthful.store.studies import ENDED, TOLD, NotNow, OpenedDue, Unknown
+from truthful.store.tables import Player, State, StoredStudy
 
 
 @dataclass(frozen=True)
@@ -68,12 +68,13 @@ class ParticipantView:
     code: str
     stored: StoredStudy
     player: Player
-    answer: Answer | None
-    due: Due | None
+    answer: OpenedAnswer | None
+    due: OpenedDue | None
+    kept_code: str | None
 
     @property
     def knows(self) -> bool:
-        return answers.knows(self.player, self.code)
+        return answers.knows(self.kept_code, self.code)
 
     @property
     def page(self) -> str:
@@ -96,7 +97,7 @@ class ParticipantView:
         return self.page in ("question", "answered")
 
     @property
-    def owed(self) -> Due:
+    def owed(self) -> OpenedDue:
         if not self.knows or self.due is None:
             raise Unknown("Nothing is due.")
         return self.due
@@ -168,10 +169,10 @@ class ParticipantVisit(Visit):
     def look(self) -> ParticipantView:
         """How she stands now."""
         with self.reading() as session:
-            player, stored, answer, due = roster.standing(session, self.token)
+            player, stored, answer, due, code = roster.standing(session, self.token)
         # What is due is shown once it can no longer change: it is stored in the step that makes a study settled.
         owed = due if stored.state in ENDED else None
-        return ParticipantView(f"/a/{self.token}", self.code, stored, player, answer, owed)
+        return ParticipantView(f"/a/{self.token}", self.code, stored, player, answer, owed, code)
 
     def keep_code(self, response: Response, code: str) -> Response:
         """Give this browser her code, for her own pages."""
@@ -373,7 +374,7 @@ async def enter_code(visit: Link, code: Field = "") -> Response:
 def _check_code(visit: ParticipantVisit, code: str) -> Response:
     view = visit.look()
     typed = "-".join(re.findall("[A-Z2-7]{4}", code.upper().replace("-", "").replace(" ", "")))
-    if not answers.knows(view.player, typed):
+    if not answers.knows(view.kept_code, typed):
         return visit.show(view, refused="participant.code_wrong", status=403)
     visit.service.limits.codes.forgive(visit.token)
     return visit.keep_code(go(view.link), typed)

@@ -170,8 +170,7 @@ def _require_room(settings: Settings, workers: int) -> None:
 def prepare(settings: Settings, *, analyst: str, new_link: bool, demo: bool) -> Opening:
     """Make the tables, the analyst's account and link, and the demo's study: whatever is missing and asked for."""
     settings.locations.logo()  # a file that is none is told now
-    with closing(Database(settings.database_url)) as database:
-        database.upgrade()
+    with closing(settings.open_database()) as database:
         link, home = _link(database, settings, analyst, new_link), settings.origin
         made = make_demo(database, settings.locations) if demo else None
         return Opening(
@@ -241,13 +240,11 @@ def _link(database: Database, settings: Settings, analyst: str, wanted: bool) ->
 
 def set_identity(settings: Settings, name: str, identity: str) -> None:
     """Tie an account to an identity at the OpenID provider."""
-    with closing(Database(settings.database_url)) as database:
-        database.upgrade()
-        with database.writing() as session:
-            account = accounts.find_by_name(session, name)
-            if account is None:
-                raise InputError(f"There is no account {name!r}. Make it first.")
-            accounts.set_identity(session, account, identity, OPERATOR)
+    with closing(settings.open_database()) as database, database.writing() as session:
+        account = accounts.find_by_name(session, name)
+        if account is None:
+            raise InputError(f"There is no account {name!r}. Make it first.")
+        accounts.set_identity(session, account, identity, OPERATOR)
 
 
 def _run(settings: Settings, listener: socket.socket, workers: int) -> None:

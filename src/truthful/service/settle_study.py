@@ -34,6 +34,7 @@ from truthful.files import PAYMENTS, RECEIPTS, exclusive, write_quickly
 from truthful.guarantees import Guarantees
 from truthful.lattice import KEY_BYTES
 from truthful.plan import Plan
+from truthful.service.keeping import read_books, renew, renew_old, seal_books, seal_older
 from truthful.service.locations import Locations, SettledElsewhere
 from truthful.service.monitoring import complain
 from truthful.service.offer import base_payments
@@ -42,6 +43,7 @@ from truthful.store import answers, roster, studies
 from truthful.store.answers import Reported
 from truthful.store.database import Database
 from truthful.store.roster import feature_columns
+from truthful.store.seals import Seals
 from truthful.store.studies import TOLD, Amount
 from truthful.store.tables import ConsentDocument, State, StoredStudy
 from truthful.study import Study
@@ -175,6 +177,10 @@ def settle_study(
             stored = studies.find(session, study_id)
             if stored.state != State.CLOSED:
                 return  # another server was quicker
+        if not locations.is_closed(study_id):
+            # What people changed or took back while it was open is gone from now on.
+            renew(database, locations, study_id)
+        with database.reading() as session:
             locations.require_same_answers(study_id, answers.fingerprint(session, study_id))
             reports = _reports(plan, list(answers.reports(session, study_id)))
         directory = locations.settlement(study_id)
@@ -190,7 +196,8 @@ def settle_study(
             )
         tell(Doing("storing"))
         release, report = ((directory / name).read_text("utf-8") for name in ("release.json", "report.html"))
-        amounts = _amounts(locations, study_id)
+        seal_books(database.seals, locations, study_id)
+        amounts = _amounts(database.seals, locations, study_id)
         with database.writing() as session:
             studies.record(session, study_id, release, report, amounts, SERVICE)
         locations.destroy_keys(study_id)
@@ -222,11 +229,10 @@ def _reports(plan: Plan, rows: list[Reported]) -> pa.Table:
     )
 
 
-def _amounts(locations: Locations, study_id: str) -> list[Amount]:
-    """What the settlement's files say that everybody is due, and how that came about."""
-    books = (
-        pyarrow.parquet.read_table(locations.settlement(study_id) / name) for name in (RECEIPTS, PAYMENTS)
-    )
+def _amounts(seals: Seals, locations: Locations, study_id: str) -> list[Amount]:
+    """What the settlement's books say that everybody is due, and how that came about."""
+    kept = read_books(seals, locations, study_id)
+    books = (pyarrow.parquet.read_table(pa.BufferReader(kept[name])) for name in (RECEIPTS, PAYMENTS))
     rows, paid = (book.to_pylist() for book in books)
     told = {row[PLAYER]: {name: row[name] for name in TOLD if name in row} for row in rows}
     digits = coin_digits(locations.plan(study_id).study.currency)
@@ -281,6 +287,7 @@ class Settler:
     def start(self) -> None:
         self._close_again()
         self._destroy_keys()
+        seal_older(self._database, self._locations)
         self._thread.start()
 
     def ask(self, study_id: str) -> None:
@@ -408,6 +415,7 @@ class Settler:
         for study_id in closed:
             if not self._ended.is_set():
                 problems.append(self._settle(study_id))
+        renew_old(self._database, self._locations)
         return not any(problems)
 
     def _settle(self, study_id: str) -> str | None:

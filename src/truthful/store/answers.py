@@ -11,11 +11,14 @@ from __future__ import annotations
 
 import hashlib
 import hmac
+import math
 import secrets
 from base64 import b32encode
 from collections.abc import Callable, Iterator
+from dataclasses import dataclass
 from datetime import UTC, datetime
 from functools import cache
+from struct import Struct
 from typing import Any, cast
 
 from sqlalchemy import Executable, Select, bindparam, delete, select
@@ -24,15 +27,22 @@ from sqlalchemy.orm import Session
 
 from truthful.errors import InputError
 from truthful.store.accounts import hash_token
+from truthful.store.seals import Seals, Whose, seals_of
 from truthful.store.studies import NotNow
 from truthful.store.tables import Answer, ConsentDocument, Player, State, StoredStudy, Table
 
 #: A player, her features, her answer, and what she thinks the others will say, if she was asked.
 Reported = tuple[str, dict[str, object], float, float | None]
-#: What of it is hers to say.
-SAID = ("value", "prediction")
 CLOSED = "Answers are not taken any more."
 GIVEN_ELSEWHERE = "There is an answer already, given in another browser."
+
+
+@dataclass(frozen=True)
+class OpenedAnswer:
+    """What a player reported, in raw units, and what she thinks the others will say, if she is asked."""
+
+    value: float
+    prediction: float | None
 
 
 class TooLate(NotNow):
@@ -59,16 +69,17 @@ def consent(session: Session, token: str, code: str = "") -> str:
     player = _open_player(session, token)
     if player.disputed:
         raise NotReady("Consent is asked for once the features are right.")
-    if player.code is not None and knows(player, code):
-        return player.code
+    if knows(code_of(session, player), code):
+        return code
     _require_no_answer(session, player)
-    player.code, player.consented = _receipt_code(), datetime.now(UTC)
+    given = _receipt_code()
+    player.sealed_code, player.consented = _seal_code(session, player, given), datetime.now(UTC)
     # The database looks it up as it writes the rest.
     shown = (
         select(ConsentDocument.sha256).where(ConsentDocument.study_id == player.study_id).scalar_subquery()
     )
     player.document = cast(str, shown)
-    return player.code
+    return given
 
 
 def dispute(session: Session, token: str, wrong: bool, code: str = "") -> None:
@@ -91,12 +102,43 @@ def submit(
 
     Which study it is comes back from the database: one that does not take them undoes it by an error.
     """
-    given = {"link": hash_token(token), "value": value, "prediction": prediction, "code": code}
-    kept = session.execute(_submission(session.get_bind().dialect.name), given).first()
-    if kept is None:
-        raise _why_not(session, token)
-    if not fits(kept.study_id):
+    link, given = hash_token(token), OpenedAnswer(value, prediction)
+    place = seals_of(session).places.get(link)
+    if place is None or not _write(session, link, place, given, code):
+        # Nobody has looked at her pages in this process, or the study has another key by now.
+        place = _place(session, link)
+        if place is None or not _write(session, link, place, given, code):
+            raise _why_not(session, token)
+    if not fits(place.study_id):
         raise Unfit("The study does not take this answer, or this prediction.")
+
+
+def _place(session: Session, link: str) -> Whose | None:
+    """Where an answer by this link goes, remembered for the next one."""
+    found = session.execute(
+        select(Player.study_id, Player.player, StoredStudy.seal)
+        .join(StoredStudy, StoredStudy.id == Player.study_id)
+        .where(Player.link == link, StoredStudy.seal.is_not(None))
+    ).first()
+    if found is None:
+        return None
+    place = Whose(found[0], found[1], found[2] or "")
+    seals_of(session).remember(link, place)
+    return place
+
+
+def _write(session: Session, link: str, place: Whose, given: OpenedAnswer, code: str) -> bool:
+    """Keep an answer, if it may be given and this is where it goes."""
+    key = seals_of(session).key(place.study_id, place.seal)
+    values = {
+        "link": link,
+        "player": place.player,
+        "seal": place.seal,
+        "code": key.seal_code(place.player, code),
+        "sealed": key.seal(ANSWER, place.player, pack(given)),
+    }
+    statement = _submission(session.get_bind().dialect.name)
+    return session.execute(statement, values).first() is not None
 
 
 def _why_not(session: Session, token: str) -> NotNow:
@@ -122,11 +164,35 @@ def withdraw(session: Session, token: str, code: str) -> None:
     _forget(session, _open_player(session, token), code)
 
 
-def knows(player: Player, code: str) -> bool:
+def knows(kept: str | None, code: str) -> bool:
     """Whether this is the code that opens her answer."""
-    return player.code is not None and hmac.compare_digest(
-        player.code.encode(), code.encode("utf-8", "surrogatepass")
-    )
+    return kept is not None and hmac.compare_digest(kept.encode(), code.encode("utf-8", "surrogatepass"))
+
+
+def code_of(session: Session, player: Player) -> str | None:
+    """The code that opens her answer, once she has one."""
+    if player.sealed_code is None:
+        return None
+    return seals_of(session).open_code(player.study_id, player.player, player.sealed_code)
+
+
+def opened(seals: Seals, row: Answer) -> OpenedAnswer:
+    return unpack(seals.open(row.study_id, ANSWER, row.player, row.sealed))
+
+
+#: What a sealed answer is called where it is bound to its row.
+ANSWER = "answer"
+_NUMBERS = Struct(">dd")
+
+
+def pack(answer: OpenedAnswer) -> bytes:
+    """As bytes, always as many; no prediction is not a number."""
+    return _NUMBERS.pack(answer.value, math.nan if answer.prediction is None else answer.prediction)
+
+
+def unpack(plain: bytes) -> OpenedAnswer:
+    value, prediction = _NUMBERS.unpack(plain)
+    return OpenedAnswer(value, None if math.isnan(prediction) else prediction)
 
 
 def answer_of(session: Session, player: Player) -> Answer | None:
@@ -135,8 +201,10 @@ def answer_of(session: Session, player: Player) -> Answer | None:
 
 def reports(session: Session, study_id: str) -> Iterator[Reported]:
     """Everybody's player, features, answer and prediction, by player: for the settlement alone."""
-    rows = _answered(study_id, Player.player, Player.features, Answer.value, Answer.prediction)
-    yield from session.execute(rows)
+    seals = seals_of(session)
+    for features, row in session.execute(_answered(study_id, Player.features, Answer)):
+        answer = opened(seals, row)
+        yield row.player, features, answer.value, answer.prediction
 
 
 def features(session: Session, study_id: str) -> list[dict[str, Any]]:
@@ -151,16 +219,34 @@ def _answered(study_id: str, *columns: Any) -> Select[Any]:
 
 
 def fingerprint(session: Session, study_id: str) -> str:
-    """A hash of all answers and features: two databases with the same one would settle the same study."""
-    whole = hashlib.sha256()
-    for line in sorted(map(_line, reports(session, study_id))):
-        whole.update(line.encode() + b"\n")
+    """A hash of all answers and features: two databases with the same one would settle the same study.
+
+    It takes a key, so that nobody can try out which answers have it.
+    """
+    whole = hmac.new(seals_of(session).hashing(study_id), digestmod=hashlib.sha256)
+    for report in sorted(reports(session, study_id), key=lambda report: report[0]):
+        whole.update(f"{report!r}\n".encode())
     return whole.hexdigest()
 
 
-def _line(report: Reported) -> str:
-    """A report without a prediction as it was written before there were any: studies closed then keep their hash."""
-    return repr(report).removesuffix(", None)") + ("" if report[3] is not None else ")")
+def older_fingerprint(session: Session, study_id: str) -> str:
+    """The hash as it was made before it took a key."""
+    lines = sorted(
+        repr(report if report[3] is not None else report[:3]) for report in reports(session, study_id)
+    )
+    return hashlib.sha256("".join(f"{line}\n" for line in lines).encode()).hexdigest()
+
+
+def seal_again(session: Session, study_id: str, name: str) -> None:
+    """Seal answers and codes with the key of this name."""
+    seals, key = seals_of(session), seals_of(session).key(study_id, name)
+    given = session.scalars(select(Answer).where(Answer.study_id == study_id)).all()
+    for row in given:
+        row.sealed = key.seal(ANSWER, row.player, seals.open(study_id, ANSWER, row.player, row.sealed))
+    coded = select(Player).where(Player.study_id == study_id, Player.sealed_code.is_not(None))
+    for player in session.scalars(coded).all():
+        player.sealed_code = key.seal_code(player.player, code_of(session, player) or "")
+    session.flush()
 
 
 @cache
@@ -170,26 +256,24 @@ def _submission(dialect: str) -> Executable:
     # Tables, not their classes: the rows are not kept in the session, which takes longer than the database does.
     player, study, answer = (Table.metadata.tables[name] for name in ("players", "surveys", "answers"))
     hers = (
-        select(
-            player.c.study_id,
-            player.c.player,
-            *(bindparam(name, type_=answer.c[name].type) for name in SAID),
-        )
+        select(player.c.study_id, player.c.player, bindparam("sealed", type_=answer.c.sealed.type))
         # The study first: who changes a roster locks the study before its players, and would wait for us for ever.
         .join_from(study, player, study.c.id == player.c.study_id)
         .where(
             player.c.link == bindparam("link"),
-            player.c.code == bindparam("code"),
+            player.c.player == bindparam("player"),
+            player.c.sealed_code == bindparam("code"),
             player.c.consented.is_not(None),
             ~player.c.disputed,
             study.c.state == State.OPEN,
+            study.c.seal == bindparam("seal"),
         )
         .with_for_update(read=True)
     )
-    given = insert(answer).from_select(["study_id", "player", *SAID], hers)
+    given = insert(answer).from_select(["study_id", "player", "sealed"], hers)
     change = {
         "index_elements": [answer.c.study_id, answer.c.player],
-        "set_": {name: given.excluded[name] for name in SAID},
+        "set_": {"sealed": given.excluded.sealed},
     }
     statement: Executable = given.on_conflict_do_update(**change).returning(answer.c.study_id)
     return statement
@@ -199,6 +283,14 @@ def _receipt_code() -> str:
     """What opens a player's answer to her alone: as 7KQ4-M2XD, easy to write down. Forty bits: tries are limited."""
     letters = b32encode(secrets.token_bytes(5)).decode()
     return f"{letters[:4]}-{letters[4:]}"
+
+
+def _seal_code(session: Session, player: Player, code: str) -> bytes:
+    """Under the key in use, which stays so until the transaction ends: the study is locked."""
+    place = _place(session, player.link or "")
+    if place is None:
+        raise TooLate(CLOSED)
+    return seals_of(session).key(place.study_id, place.seal).seal_code(player.player, code)
 
 
 def _open_player(session: Session, token: str) -> Player:
@@ -222,7 +314,7 @@ def _require_no_answer(session: Session, player: Player) -> None:
 
 def _forget(session: Session, player: Player, code: str) -> None:
     """Remove consent, code and answer; an answer is removed only by who knows its code."""
-    if not knows(player, code):
+    if not knows(code_of(session, player), code):
         _require_no_answer(session, player)
-    player.consented = player.code = player.document = None
+    player.consented = player.sealed_code = player.document = None
     session.execute(delete(Answer).where(Answer.study_id == player.study_id, Answer.player == player.player))

@@ -10,21 +10,24 @@ from __future__ import annotations
 import threading
 import time
 from collections.abc import Callable, Iterator
-from contextlib import AbstractContextManager, contextmanager
+from contextlib import AbstractContextManager, closing, contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, TypeVar
 
 from alembic import command
 from alembic.config import Config
+from alembic.runtime.migration import MigrationContext
 from alembic.util import CommandError
-from sqlalchemy import Connection, Engine, create_engine, event
+from sqlalchemy import Connection, Engine, create_engine, event, inspect, select
 from sqlalchemy.engine import URL, make_url
 from sqlalchemy.exc import ArgumentError, DatabaseError, DisconnectionError, OperationalError, SQLAlchemyError
 from sqlalchemy.orm import Session, sessionmaker
 from sqlalchemy.pool import ConnectionPoolEntry
 
 from truthful.errors import InputError
+from truthful.store.seals import Seals
+from truthful.store.tables import StoredStudy
 
 T = TypeVar("T")
 #: What PostgreSQL says where two transactions stood in each other's way, and how often they try.
@@ -55,8 +58,8 @@ class _Shared:
 class Turns:
     """Writers of one SQLite database, in this process."""
 
-    def __init__(self, engine: Engine) -> None:
-        self._engine = engine
+    def __init__(self, engine: Engine, info: dict[Any, Any]) -> None:
+        self._engine, self._info = engine, info
         self._turn, self._counting = threading.Lock(), threading.Lock()
         self._waiting = 0
         self._shared: _Shared | None = None
@@ -72,7 +75,9 @@ class Turns:
             shared = self._join()
             try:
                 with (
-                    Session(shared.connection, join_transaction_mode="create_savepoint") as session,
+                    Session(
+                        shared.connection, join_transaction_mode="create_savepoint", info=self._info
+                    ) as session,
                     session.begin(),
                 ):
                     yield session
@@ -110,6 +115,8 @@ class Turns:
 
 
 MIGRATIONS = Path(__file__).parent / "migrations"
+#: The migration since which answers are sealed.
+SEALED = "0012"
 DIALECTS = {"sqlite": "sqlite", "postgresql": "postgresql+psycopg", "postgres": "postgresql+psycopg"}
 #: How long a writer waits for another process to end its transaction.
 PATIENCE_SECONDS = 30
@@ -120,14 +127,15 @@ RESTED_SECONDS = 2.0
 class Database:
     """Transactions on SQLite or PostgreSQL. What a `writing` block wrote is durable when the block has ended."""
 
-    def __init__(self, url: str) -> None:
-        self._url = _url(url)
+    def __init__(self, url: str, seals: Seals) -> None:
+        self._url, self.seals, self._info = _url(url), seals, {"seals": seals}
         self.engine = _engine(self._url)
         # On PostgreSQL a block that reads is no transaction, which would take two more turns to the server.
         alone = {} if self.is_sqlite else {"isolation_level": "AUTOCOMMIT"}
         self._readers = self.engine.execution_options(**alone)
         writers = self.engine.execution_options(writing=True)
-        self._turns, self._sessions = Turns(writers) if self.is_sqlite else None, sessionmaker(writers)
+        self._turns = Turns(writers, self._info) if self.is_sqlite else None
+        self._sessions = sessionmaker(writers, info=self._info)
 
     @property
     def is_sqlite(self) -> bool:
@@ -138,14 +146,40 @@ class Database:
         """Its URL, without the password."""
         return self._url.render_as_string(hide_password=True)
 
+    @property
+    def is_empty(self) -> bool:
+        """Whether nothing was ever kept here."""
+        with self._told():
+            return not inspect(self.engine).has_table(StoredStudy.__tablename__)
+
+    @property
+    def is_sealed(self) -> bool:
+        """Whether something was kept here that cannot be read without keys."""
+        if self.is_empty or "seal" not in {
+            column["name"] for column in inspect(self.engine).get_columns(StoredStudy.__tablename__)
+        }:
+            return False
+        with self.reading() as session:
+            return session.scalar(select(StoredStudy.id).where(StoredStudy.seal.is_not(None))) is not None
+
     def upgrade(self) -> None:
-        """Bring the tables to this version's form. What is there already stays."""
+        """Bring the tables to this version's form. What is there already stays, and is whole."""
         config = Config()
         config.set_main_option("script_location", str(MIGRATIONS))
-        try:
+        with self._told():
             with self.engine.begin() as connection:
-                config.attributes["connection"] = connection
+                self._require_whole(connection)
+                config.attributes.update(connection=connection, seals=self.seals)
+                before = MigrationContext.configure(connection).get_current_revision()
                 command.upgrade(config, "head")
+            if before is not None and before < SEALED:
+                self.clean()
+
+    @contextmanager
+    def _told(self) -> Iterator[None]:
+        """What is wrong with the database as a sentence that says what to do."""
+        try:
+            yield
         except CommandError:
             raise InputError(
                 f"The database {self.shown} was made by a newer version. Install that version or a newer one."
@@ -158,12 +192,40 @@ class Database:
                 advice = f"cannot be used: {why}. Name another, or move it away."
             raise InputError(f"The database {self.shown} {advice}") from None
 
+    def _require_whole(self, connection: Connection) -> None:
+        """SQLite keeps no watch over its file; a part that is damaged would be found when somebody needs it."""
+        if self.is_sqlite:
+            found = connection.exec_driver_sql("PRAGMA quick_check(1)").scalar()
+            if found != "ok":
+                raise InputError(
+                    f"The database {self.shown} is damaged: {found}. Bring a backup back; nothing was changed."
+                )
+
+    def clean(self) -> None:
+        """Write anew what is kept, so that nothing is left of what is not, neither in tables nor in SQLite's log."""
+        if self.is_sqlite:
+            self._outside("VACUUM")
+            self.truncate_log()
+        else:
+            with self._readers.connect() as connection:
+                connection.exec_driver_sql("VACUUM FULL answers, due, players")
+
+    def truncate_log(self) -> None:
+        """Empty SQLite's log, which keeps what was overwritten. While somebody reads, that waits for the next time."""
+        if self.is_sqlite:
+            self._outside("PRAGMA wal_checkpoint(TRUNCATE)")
+
+    def _outside(self, statement: str) -> None:
+        """Do something to SQLite's file that is no transaction."""
+        with closing(self.engine.raw_connection()) as connection:
+            connection.cursor().execute(statement)
+
     def reading(self) -> Session:
         """Nothing is written. SQLite gives one view for the whole block, PostgreSQL one for each statement.
 
         So no block may rely on two statements agreeing, unless what they read cannot change any more.
         """
-        return Session(self._readers)
+        return Session(self._readers, info=self._info)
 
     def writing(self) -> AbstractContextManager[Session]:
         """One transaction: all of it is durable at the end of the block, or, after an error, none."""

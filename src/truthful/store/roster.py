@@ -13,7 +13,7 @@ from base64 import urlsafe_b64encode
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 from unicodedata import normalize
 
 import numpy as np
@@ -27,8 +27,11 @@ from truthful.intake import Intake, number_columns, open_reports, report_columns
 from truthful.intake.duplicates import later_records
 from truthful.intake.rules import quote
 from truthful.settlement.checks import FEWEST_ALIKE
+from truthful.store import answers
 from truthful.store.accounts import hash_token, new_token
-from truthful.store.studies import NotNow, Unknown, find, lock_draft, log
+from truthful.store.answers import OpenedAnswer
+from truthful.store.seals import Unreadable, seals_of
+from truthful.store.studies import NotNow, OpenedDue, Unknown, find, lock_draft, log, opened_due
 from truthful.store.tables import Answer, Due, Mail, Player, State, StoredStudy
 from truthful.study import Study
 from truthful.study.declaration import PLAYER, PREDICTION
@@ -157,7 +160,13 @@ def add(session: Session, study_id: str, who: str, people: People, most: int) ->
         session.execute(
             update(Player)
             .where(Player.study_id == study_id, Player.player == player)
-            .values(features=dict(people[player]), disputed=False, consented=None, code=None, document=None)
+            .values(
+                features=dict(people[player]),
+                disputed=False,
+                consented=None,
+                sealed_code=None,
+                document=None,
+            )
         )
     _insert(session, study_id, {player: people[player] for player in people if player not in there})
     log(session, who, "brought a roster", study_id)
@@ -279,17 +288,42 @@ def disputes(session: Session, study_id: str) -> Iterator[str]:
     )
 
 
-def standing(session: Session, token: str) -> tuple[Player, StoredStudy, Answer | None, Due | None]:
-    """Whose link this is, her study without its files, her answer and what she is due: all as of one moment.
+class Standing(NamedTuple):
+    """A player and her study without its files, her answer, what she is due, and the code that opens both."""
 
-    They are to be read and not changed: every page of hers begins here, and no session keeps account of them.
+    player: Player
+    study: StoredStudy
+    answer: OpenedAnswer | None
+    due: OpenedDue | None
+    code: str | None
+
+
+def standing(session: Session, token: str) -> Standing:
+    """How whoever has this link stands, all as of one moment, for a session that only reads.
+
+    It is to be read and not changed: every page of hers begins here, and no session keeps account of the rows.
     """
+    try:
+        return _standing(session, token)
+    except Unreadable:
+        # The study got another key between our reading the row and the key.
+        session.rollback()
+        return _standing(session, token)
+
+
+def _standing(session: Session, token: str) -> Standing:
     found = session.connection().execute(_STANDING, {"link": hash_token(token)}).first()
     if found is None:
         raise Unknown("This link leads nowhere.")
-    values = iter(found)
-    player, stored, answer, due = (_read(table, names, values) for table, names in _STOOD.items())
-    return player, stored, answer if answer.player else None, due if due.player else None
+    values, seals = iter(found), seals_of(session)
+    player, study, answer, due = (_read(table, names, values) for table, names in _STOOD.items())
+    return Standing(
+        player,
+        study,
+        answers.opened(seals, answer) if answer.player else None,
+        opened_due(seals, due) if due.player else None,
+        answers.code_of(session, player),
+    )
 
 
 def _read(table: type[Any], names: Sequence[str], values: Iterator[Any]) -> Any:

@@ -7,9 +7,12 @@ says who did what, when; it holds no answer, no amount, no link and no address.
 
 from __future__ import annotations
 
+import math
 import secrets
 from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, fields
 from datetime import UTC, datetime
+from struct import Struct
 from typing import Any
 
 from sqlalchemy import ColumnElement, case, delete, func, insert, or_, select, update
@@ -18,6 +21,7 @@ from sqlalchemy.orm import Session, defer
 from truthful.coins import pays
 from truthful.errors import InputError, Refused
 from truthful.lattice import KeyedBits
+from truthful.store.seals import Seals, Unreadable, seals_of
 from truthful.store.tables import Answer, ConsentDocument, Due, Event, Mail, Player, State, StoredStudy
 
 
@@ -113,6 +117,8 @@ def require_draft(stored: StoredStudy) -> StoredStudy:
 def step(session: Session, study_id: str, to: State, who: str, **values: Any) -> None:
     """Make one step, if the study is where it begins; of two who try at once, one is refused."""
     what, when = STEPS[to]
+    if to == State.OPEN:
+        values["seal"] = seals_of(session).make(study_id)
     if not _change(session, study_id, _BEFORE[to], **{"state": to, when: datetime.now(UTC), **values}):
         stored = find(session, study_id)
         raise NotNow(f"The study is {stored.state}; only one that is {_BEFORE[to]} can become {to}.")
@@ -290,11 +296,53 @@ def counts(session: Session, study_id: str) -> dict[str, int]:
     return dict(zip(counted, found, strict=True))
 
 
-#: What one player is due, by the columns of its table.
+@dataclass(frozen=True)
+class OpenedDue:
+    """What a player is paid: exactly, in millionths, and in the coins of 10^-digits that are really paid.
+
+    The digits are kept because a currency's coins may be others when the payment is looked at again. The other numbers
+    are those of her receipt: how her payment came about. Whoever is paid after a study was cancelled has none of them.
+    """
+
+    player: str
+    millionths: int
+    coins: int
+    digits: int
+    leverage: float | None = None
+    noise_scale: float | None = None
+    peer_prediction: float | None = None
+    own_prediction: float | None = None
+    others_answer: float | None = None
+    others_prediction: float | None = None
+    surprise: float | None = None
+
+
+#: What one player is due, by these names.
 Amount = dict[str, Any]
-AMOUNT = tuple(column.key for column in Due.__table__.columns if column.key != "study_id")
+AMOUNT = tuple(part.name for part in fields(OpenedDue))
 #: What her receipt says besides her record and her payment: how that came about.
 TOLD = AMOUNT[4:]
+
+#: What a sealed payment is called where it is bound to its row.
+DUE = "due"
+_NUMBERS = Struct(f">qqB{len(TOLD)}d")
+
+
+def pack_due(due: OpenedDue) -> bytes:
+    """As bytes, always as many; what is not told is not a number."""
+    told = [getattr(due, name) for name in TOLD]
+    return _NUMBERS.pack(
+        due.millionths, due.coins, due.digits, *(math.nan if one is None else one for one in told)
+    )
+
+
+def unpack_due(player: str, plain: bytes) -> OpenedDue:
+    millionths, coins, digits, *told = _NUMBERS.unpack(plain)
+    return OpenedDue(player, millionths, coins, digits, *(None if math.isnan(one) else one for one in told))
+
+
+def opened_due(seals: Seals, row: Due) -> OpenedDue:
+    return unpack_due(row.player, seals.open(row.study_id, DUE, row.player, row.sealed))
 
 
 def record(
@@ -312,17 +360,31 @@ def record(
     ended = State.CANCELLED if release is None else State.SETTLED
     step(session, study_id, ended, who, release=release, report=report, problem=None)
     session.execute(delete(Mail).where(Mail.study_id == study_id))  # nobody is written to any more
-    session.execute(insert(Due), [{"study_id": study_id, **amount} for amount in amounts])
+    key = seals_of(session).key(study_id, find(session, study_id).seal or "")
+    rows = [OpenedDue(**amount) for amount in amounts]
+    session.execute(
+        insert(Due),
+        [
+            {
+                "study_id": study_id,
+                "player": row.player,
+                "sealed": key.seal(DUE, row.player, pack_due(row)),
+            }
+            for row in rows
+        ],
+    )
     session.expire_all()
     require_recorded(session, study_id, release, amounts)
 
 
 def require_recorded(session: Session, study_id: str, release: str | None, amounts: Sequence[Amount]) -> None:
     """What the database holds is what the settlement wrote, and coins pay what is due."""
-    due = list(payments(session, study_id))
-    stored = {row.player: {name: getattr(row, name) for name in AMOUNT} for row in due}
-    written = {amount["player"]: dict.fromkeys(AMOUNT) | amount for amount in amounts}
-    paid = all(pays(row.coins, row.millionths, row.digits) for row in due)
+    try:
+        stored = {row.player: row for row in payments(session, study_id)}
+    except Unreadable:
+        stored = {}
+    written = {amount["player"]: OpenedDue(**amount) for amount in amounts}
+    paid = all(pays(row.coins, row.millionths, row.digits) for row in stored.values())
     if find(session, study_id).release != release or stored != written or not paid:
         raise Refused(
             f"What the database gives back of study {study_id!r} is not what its settlement wrote, so nothing was "
@@ -362,6 +424,16 @@ def count_unsent(session: Session, study_id: str) -> int:
     return session.scalar(unsent.where(Due.study_id == study_id, Player.sent.is_(None))) or 0
 
 
-def payments(session: Session, study_id: str) -> Iterator[Due]:
+def seal_again(session: Session, study_id: str, name: str) -> None:
+    """Seal what is due with the key of this name."""
+    seals, key = seals_of(session), seals_of(session).key(study_id, name)
+    for row in session.scalars(select(Due).where(Due.study_id == study_id)).all():
+        row.sealed = key.seal(DUE, row.player, seals.open(study_id, DUE, row.player, row.sealed))
+    session.flush()
+
+
+def payments(session: Session, study_id: str) -> Iterator[OpenedDue]:
     """Everybody's payment, by player: for the payer alone."""
-    yield from session.scalars(select(Due).where(Due.study_id == study_id).order_by(Due.player))
+    seals = seals_of(session)
+    for row in session.scalars(select(Due).where(Due.study_id == study_id).order_by(Due.player)):
+        yield opened_due(seals, row)

@@ -1,8 +1,9 @@
 """What the service remembers, as tables: one code path for SQLite and PostgreSQL.
 
 Answers stand in a table of their own, which only submitting, settling and its owner's pages read: no page of the
-analyst's touches it but to count rows, and to see for whose features there is one. Links and sign-ins are kept as
-hashes. No address of anybody is kept, nor when an answer was given.
+analyst's touches it but to count rows, and to see for whose features there is one. What people said, what follows from
+it and the codes that open it are sealed. Links and sign-ins are kept as hashes. No address of anybody is kept, nor when
+an answer was given.
 """
 
 from __future__ import annotations
@@ -16,7 +17,6 @@ from sqlalchemy import (
     BigInteger,
     DateTime,
     Dialect,
-    Double,
     Enum,
     ForeignKey,
     ForeignKeyConstraint,
@@ -49,7 +49,6 @@ class Table(DeclarativeBase):
 
     type_annotation_map: ClassVar[dict[Any, Any]] = {
         datetime: Moment(),
-        float: Double(),
         dict[str, Any]: JSON(),
     }
 
@@ -148,6 +147,8 @@ class StoredStudy(Table):
     #: The secret that says at which numbers a count is told to have grown, and what was told last, and when.
     steps: Mapped[str | None] = mapped_column(String(64))
     told: Mapped[dict[str, Any] | None] = mapped_column(JSON(none_as_null=True))
+    #: The name of the key that what people say is sealed with, from when it is frozen.
+    seal: Mapped[str | None] = mapped_column(String(8))
     #: Of the people brought while it was a draft: their hash.
     roster: Mapped[str | None] = mapped_column(String(64))
     created: Mapped[datetime]
@@ -182,8 +183,8 @@ class ConsentDocument(Table):
 class Player(Table):
     """Somebody on the roster: her verified features, and the hash of her link once she has one.
 
-    The analyst hands out the links, so a link alone shows nothing that she has said. `code` is what her browser got
-    when she consented: whoever knows it may see and change her answer.
+    The analyst hands out the links, so a link alone shows nothing that she has said. Her browser got a code when she
+    consented: whoever knows it may see and change her answer.
     """
 
     __tablename__ = "players"
@@ -196,7 +197,7 @@ class Player(Table):
     salt: Mapped[str | None] = mapped_column(String(32))
     consented: Mapped[datetime | None]
     document: Mapped[str | None] = mapped_column(String(64))  # the hash of what she consented to
-    code: Mapped[str | None] = mapped_column(String(16))
+    sealed_code: Mapped[bytes | None] = mapped_column(LargeBinary)
     sent: Mapped[datetime | None]  # when her payment was, as the payer says
     disputed: Mapped[bool] = mapped_column(default=False)  # she says that her features are wrong
 
@@ -227,39 +228,25 @@ class Mail(Table):
 
 
 class Answer(Table):
-    """What a player reported, in raw units, and what she thinks the others will say, if she is asked."""
+    """What a player reported, and what she thinks the others will say, if she is asked: sealed."""
 
     __tablename__ = "answers"
     __table_args__ = (ForeignKeyConstraint(["study_id", "player"], ["players.study_id", "players.player"]),)
 
     study_id: Mapped[str] = mapped_column(COLUMN, String(16), key="study_id", primary_key=True)
     player: Mapped[str] = mapped_column(Text, primary_key=True)
-    value: Mapped[float]
-    prediction: Mapped[float | None]
+    sealed: Mapped[bytes] = mapped_column(LargeBinary)
 
 
 class Due(Table):
-    """What a player is paid: exactly, in millionths, and in the coins of 10^-digits that are really paid.
-
-    The digits are kept because a currency's coins may be others when the payment is looked at again. The other numbers
-    are those of her receipt: how her payment came about. Whoever is paid after a study was cancelled has none of them.
-    """
+    """What a player is paid, and how that came about: sealed, because her answer follows from it."""
 
     __tablename__ = "due"
     __table_args__ = (ForeignKeyConstraint(["study_id", "player"], ["players.study_id", "players.player"]),)
 
     study_id: Mapped[str] = mapped_column(COLUMN, String(16), key="study_id", primary_key=True)
     player: Mapped[str] = mapped_column(Text, primary_key=True)
-    millionths: Mapped[int] = mapped_column(BigInteger)
-    coins: Mapped[int] = mapped_column(BigInteger)
-    digits: Mapped[int]
-    leverage: Mapped[float | None]
-    noise_scale: Mapped[float | None]
-    peer_prediction: Mapped[float | None]
-    own_prediction: Mapped[float | None]
-    others_answer: Mapped[float | None]
-    others_prediction: Mapped[float | None]
-    surprise: Mapped[float | None]
+    sealed: Mapped[bytes] = mapped_column(LargeBinary)
 
 
 class Event(Table):

@@ -1,0 +1,344 @@
+"""What people said, sealed: what the database holds of it can be read only with keys that are not in it.
+
+The service's key (the file `truthful.key`, or TRUTHFUL_KEY) opens the keys of each study, in `studies/ID/answers.key`,
+and those open what its people said. A sealed value is bound to its study and its player, so that it says nothing in
+another's row; all of a kind have one length. The study's row names the key in use: of two processes, one that has not
+heard of a new key yet can write nothing with the old one.
+
+A key that was replaced is overwritten and gone, and with it everything that was sealed with it and not sealed again:
+what was withdrawn, wherever a database, its log or its disk still has it.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import secrets
+import threading
+from base64 import b64decode, b64encode
+from collections.abc import Sequence
+from contextlib import ExitStack
+from dataclasses import dataclass, field, replace
+from hashlib import sha256
+from pathlib import Path
+from typing import BinaryIO
+
+from cryptography.exceptions import InvalidTag
+from cryptography.hazmat.primitives.ciphers.aead import AESGCM, AESSIV
+from cryptography.hazmat.primitives.hashes import SHA512
+from cryptography.hazmat.primitives.kdf.hkdf import HKDF
+from sqlalchemy.orm import Session
+
+from truthful.errors import InputError, Refused
+from truthful.files import pretty_json, sync, written_whole
+
+#: Where the service's key is, if the variable does not hold it, and where a study's keys are.
+KEY_FILE, KEYS_FILE, VARIABLE = "truthful.key", "answers.key", "TRUTHFUL_KEY"
+FORMAT = "truthful/keys/1"
+KEY_BYTES, NONCE_BYTES, NAME_BYTES = 32, 12, 4
+#: Links whose owners are remembered.
+MOST = 10_000
+
+
+class Unreadable(Refused):
+    """It was sealed with another key, for another row, or was changed since."""
+
+
+class StudyKey:
+    """Seals what the people of one study say."""
+
+    def __init__(self, study_id: str, secret: bytes) -> None:
+        self._study_id = study_id
+        self._prefix = sha256(b"name/" + secret).digest()[:NAME_BYTES]
+        self.name = self._prefix.hex()
+        derived = HKDF(SHA512(), KEY_BYTES + 64, None, b"truthful/answers/1").derive(secret)
+        self._values, self._codes = AESGCM(derived[:KEY_BYTES]), AESSIV(derived[KEY_BYTES:])
+
+    def seal(self, kind: str, player: str, plain: bytes) -> bytes:
+        """Differently each time: two equal answers do not look it."""
+        nonce = os.urandom(NONCE_BYTES)
+        return self._prefix + nonce + self._values.encrypt(nonce, plain, self._bound(kind, player))
+
+    def open(self, kind: str, player: str, sealed: bytes) -> bytes:
+        nonce, sealed = sealed[NAME_BYTES:][:NONCE_BYTES], sealed[NAME_BYTES + NONCE_BYTES :]
+        return self._values.decrypt(nonce, sealed, self._bound(kind, player))
+
+    def seal_code(self, player: str, code: str) -> bytes:
+        """Always alike, so that the database can compare; a code is random, so nobody else has the same."""
+        return self._prefix + self._codes.encrypt(
+            code.encode("utf-8", "surrogatepass"), [self._bound("code", player)]
+        )
+
+    def open_code(self, player: str, sealed: bytes) -> str:
+        return self._codes.decrypt(sealed[NAME_BYTES:], [self._bound("code", player)]).decode()
+
+    def _bound(self, kind: str, player: str) -> bytes:
+        return f"{kind}/{self._study_id}/{player}".encode()
+
+
+@dataclass(frozen=True)
+class StudyKeys:
+    """A study's keys, as its file holds them: the latest last, two only while one replaces the other.
+
+    What people say is sealed with `secrets`, which are renewed while they may take it back. With `lasting` its hash is
+    made when the study closes, and the books of its settlement are sealed.
+    """
+
+    study_id: str
+    lasting: tuple[bytes, ...]
+    secrets: tuple[bytes, ...]
+
+    @staticmethod
+    def new(study_id: str) -> StudyKeys:
+        return StudyKeys(study_id, (new_secret(),), (new_secret(),))
+
+    @property
+    def seal(self) -> StudyKey:
+        """The latest for what people say."""
+        return StudyKey(self.study_id, self.secrets[-1])
+
+    @property
+    def books(self) -> StudyKey:
+        return StudyKey(self.study_id, self.lasting[-1])
+
+    def named(self) -> dict[str, StudyKey]:
+        both = (*self.lasting, *self.secrets)
+        return {key.name: key for key in (StudyKey(self.study_id, secret) for secret in both)}
+
+    def renewed(self) -> StudyKeys:
+        return replace(self, secrets=(*self.secrets, new_secret()))
+
+    def rotated(self) -> StudyKeys:
+        return replace(self.renewed(), lasting=(*self.lasting, new_secret()))
+
+    def latest(self) -> StudyKeys:
+        """These without the ones that were replaced."""
+        return replace(self, secrets=self.secrets[-1:], lasting=self.lasting[-1:])
+
+    def with_seal(self, name: str) -> StudyKeys:
+        """These with the key of this name alone for what people say, if it is one of them."""
+        kept = tuple(one for one in self.secrets if StudyKey(self.study_id, one).name == name)
+        return replace(self, secrets=kept or self.secrets)
+
+    def plain(self) -> bytes:
+        return json.dumps(
+            {
+                name: [_text(one) for one in kept]
+                for name, kept in (("lasting", self.lasting), ("secrets", self.secrets))
+            }
+        ).encode()
+
+    @staticmethod
+    def read(study_id: str, plain: bytes) -> StudyKeys:
+        kept = json.loads(plain)
+        lasting, secrets = (tuple(map(b64decode, kept[name])) for name in ("lasting", "secrets"))
+        return StudyKeys(study_id, lasting, secrets)
+
+
+@dataclass(frozen=True)
+class Whose:
+    """Whose row an answer goes to, and the name of the key it is sealed with."""
+
+    study_id: str
+    player: str
+    seal: str
+
+
+@dataclass(eq=False)
+class Seals:
+    """The keys of all studies below a directory. The service's key is the first; a second one is being replaced."""
+
+    studies: Path
+    masters: tuple[bytes, ...]
+    places: dict[str, Whose] = field(default_factory=dict)
+    _known: dict[str, tuple[StudyKeys, dict[str, StudyKey]]] = field(default_factory=dict)
+    _loading: threading.Lock = field(default_factory=threading.Lock)
+
+    def path(self, study_id: str) -> Path:
+        return self.studies / study_id / KEYS_FILE
+
+    def make(self, study_id: str) -> str:
+        """The keys of a study that is about to take answers, on the disk; the name of the one to use."""
+        if not self.path(study_id).exists():
+            self.path(study_id).parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+            sync(self.studies)
+            self.save(StudyKeys.new(study_id))
+        return self._of(study_id)[0].seal.name
+
+    def key(self, study_id: str, name: str) -> StudyKey:
+        """The key of this name; the file is read again if it is new to us."""
+        for again in (False, True):
+            if (found := self._of(study_id, again=again)[1].get(name)) is not None:
+                return found
+        raise Unreadable(
+            f"What people said in study {study_id!r} was sealed with a key that {KEYS_FILE} does not hold. Bring the "
+            f"right {str(self.studies)!r} back."
+        )
+
+    def keys(self, study_id: str) -> StudyKeys:
+        """The keys as they are on the disk now."""
+        return self._of(study_id, again=True)[0]
+
+    def hashing(self, study_id: str) -> bytes:
+        """What the hash of a study's answers is made with."""
+        return self._of(study_id)[0].lasting[-1]
+
+    def open(self, study_id: str, kind: str, player: str, sealed: bytes) -> bytes:
+        key = self.key(study_id, sealed[:NAME_BYTES].hex())
+        try:
+            return key.open(kind, player, sealed)
+        except InvalidTag:
+            raise _altered(study_id, player) from None
+
+    def open_code(self, study_id: str, player: str, sealed: bytes) -> str:
+        key = self.key(study_id, sealed[:NAME_BYTES].hex())
+        try:
+            return key.open_code(player, sealed)
+        except InvalidTag:
+            raise _altered(study_id, player) from None
+
+    def remember(self, link: str, place: Whose) -> None:
+        if len(self.places) >= MOST:
+            self.places.clear()
+        self.places[link] = place
+
+    def save(self, keys: StudyKeys) -> None:
+        """Write a study's keys, sealed with the service's own. Those that they replace are overwritten."""
+        nonce = os.urandom(NONCE_BYTES)
+        sealed = AESGCM(self.masters[0]).encrypt(nonce, keys.plain(), _about(keys.study_id))
+        kept = {"format": FORMAT, "sealed": _text(nonce + sealed)}
+        replace_secret(self.path(keys.study_id), pretty_json(kept))
+        self._known[keys.study_id] = keys, keys.named()
+
+    def destroy(self, study_id: str) -> None:
+        """Nobody can read again what was said in this study."""
+        shred(self.path(study_id))
+        self._known.pop(study_id, None)
+
+    def _of(self, study_id: str, *, again: bool = False) -> tuple[StudyKeys, dict[str, StudyKey]]:
+        if (found := self._known.get(study_id)) is not None and not again:
+            return found
+        with self._loading:
+            keys = self._read(study_id)
+            self._known[study_id] = keys, keys.named()
+            return self._known[study_id]
+
+    def _read(self, study_id: str) -> StudyKeys:
+        path = self.path(study_id)
+        try:
+            sealed = b64decode(json.loads(path.read_text(encoding="utf-8"))["sealed"])
+        except (OSError, ValueError, KeyError, TypeError) as problem:
+            raise Unreadable(
+                f"The keys of study {study_id!r} cannot be read ({problem}), and what people said cannot without them. "
+                f"Bring {str(path)!r} back from a backup."
+            ) from None
+        for master in self.masters:
+            try:
+                plain = AESGCM(master).decrypt(sealed[:NONCE_BYTES], sealed[NONCE_BYTES:], _about(study_id))
+            except InvalidTag:
+                continue
+            return StudyKeys.read(study_id, plain)
+        raise Unreadable(
+            f"The service's key does not open {str(path)!r}: it is another service's, or was replaced since. Bring the "
+            f"{KEY_FILE} back that belongs to this directory, or set {VARIABLE}. Nothing was changed."
+        )
+
+
+def seals_of(session: Session) -> Seals:
+    """The keys of the database that a session is of."""
+    found: Seals = session.info["seals"]
+    return found
+
+
+def new_secret() -> bytes:
+    return secrets.token_bytes(KEY_BYTES)
+
+
+def open_seals(directory: Path, told: str | None) -> Seals:
+    """The keys of a service, with the key that it is told or has in its directory; without one if there is none."""
+    path, studies = directory / KEY_FILE, directory / "studies"
+    if told:
+        seals = Seals(studies, _secrets(told, VARIABLE))
+    elif path.exists():
+        seals = Seals(studies, _secrets(path.read_text(encoding="ascii", errors="replace"), str(path)))
+    else:
+        return Seals(studies, ())
+    for study_id in sealed_studies(studies):
+        seals.keys(study_id)
+    return seals
+
+
+def sealed_studies(studies: Path) -> list[str]:
+    """The studies that have keys."""
+    return sorted(path.parent.name for path in studies.glob(f"*/{KEYS_FILE}"))
+
+
+def write_key(directory: Path, masters: Sequence[bytes]) -> None:
+    """The service's key in its file; one that is being replaced stands below it."""
+    replace_secret(directory / KEY_FILE, "".join(f"{_text(master)}\n" for master in masters))
+
+
+def replace_secret(path: Path, text: str) -> None:
+    """Write a file for its owner's eyes alone; what it held before is overwritten once the new one is on the disk."""
+    with ExitStack() as stack:
+        old = stack.enter_context(open(path, "r+b")) if path.exists() else None
+        with written_whole(path) as temporary:
+            file = stack.enter_context(open(temporary, "xb", opener=_private))
+            _write(file, text.encode())
+        sync(path.parent)
+        if old is not None:
+            _blank(old)
+
+
+def shred(path: Path) -> None:
+    """Overwrite a file and remove it. What a disk keeps of its own accord is beyond us."""
+    if path.exists():
+        with open(path, "r+b") as file:
+            _blank(file)
+        path.unlink()
+        sync(path.parent)
+
+
+def _blank(file: BinaryIO) -> None:
+    size = file.seek(0, os.SEEK_END)
+    file.seek(0)
+    _write(file, b"\0" * size)
+
+
+def _write(file: BinaryIO, content: bytes) -> None:
+    file.write(content)
+    file.flush()
+    os.fsync(file.fileno())
+
+
+def _private(path: str, flags: int) -> int:
+    return os.open(path, flags, 0o600)
+
+
+def _secrets(text: str, place: str) -> tuple[bytes, ...]:
+    """Keys as they are written; what they are is never told."""
+    try:
+        secrets = tuple(b64decode(word, validate=True) for word in text.split())
+    except ValueError:
+        secrets = ()
+    if not secrets or any(len(secret) != KEY_BYTES for secret in secrets):
+        raise InputError(
+            f"{place} holds no key: give {KEY_BYTES} random bytes in base64, as `openssl rand -base64 {KEY_BYTES}` "
+            "prints them."
+        )
+    return secrets
+
+
+def _text(secret: bytes) -> str:
+    return b64encode(secret).decode()
+
+
+def _about(study_id: str) -> bytes:
+    return f"{FORMAT}/{study_id}".encode()
+
+
+def _altered(study_id: str, player: str) -> Unreadable:
+    return Unreadable(
+        f"What the database holds of player {player!r} of study {study_id!r} is not what was sealed: the row was "
+        "changed, or is another's. Bring a backup back."
+    )
