@@ -16,6 +16,8 @@ from support.databases import KINDS, database_url
 from support.serving import PASSWORD, URL, Served, asked, code_of, served
 
 from truthful.store import accounts, factors
+from truthful.store.seals import Unreadable
+from truthful.store.seals import new_secret as new_key
 from truthful.store.tables import Account, Role
 
 NAME = "the payer"
@@ -145,6 +147,25 @@ def test_who_sits_at_a_browser_that_is_signed_in_cannot_turn_it_off_without_a_co
         browser(here).post("/sign-in", data={"name": NAME, "password": PASSWORD}).headers["location"]
         == "/payments"
     )
+
+
+def test_the_secret_is_sealed_with_the_services_key_and_with_the_next_one(here: Served) -> None:
+    secret, _ = set_up(here.signed_in(Role.PAYER))
+    seals, before = here.service.database.seals, account(here).factor or ""
+    assert secret not in before
+    old, new = seals.masters[0], new_key()
+    seals.masters = (new, old)
+    with here.service.database.writing() as session:
+        factors.seal_again(session)
+    seals.masters = (new,)
+    assert account(here).factor != before
+    assert give_code(give_password(here), code(secret)) == "/payments"
+    seals.masters = (old,)
+    with (
+        pytest.raises(Unreadable, match="sealed with another key"),
+        here.service.database.writing() as session,
+    ):
+        factors.check(session, account(here).id, code(secret))
 
 
 def test_a_new_link_ends_the_second_factor(here: Served) -> None:

@@ -152,7 +152,7 @@ def test_each_person_is_mailed_her_link_once_and_reminded_of_the_same_one(
     assert "Institute for Household Studies invites you" in text
     assert "lädt Sie ein" in text
     page = shown(analyst, f"/studies/{study_id}/mail")
-    assert "Reminders went to 10 or more people." in page
+    assert "Those who had not answered were reminded." in page
     assert "11" not in re.sub(r"<[^>]+>", "", page)
     assert "@example.org" not in page
 

@@ -18,7 +18,7 @@ from sqlalchemy.orm import Session
 from truthful.errors import Refused
 from truthful.files import PAYMENTS, PAYMENTS_CSV, RECEIPTS, exclusive, write_atomically
 from truthful.service.locations import Locations, Settings, SettledElsewhere
-from truthful.store import answers, studies
+from truthful.store import answers, factors, studies
 from truthful.store.database import Database
 from truthful.store.seals import VARIABLE, Seals, new_secret, seals_of, shred, write_key
 from truthful.store.tables import State
@@ -148,6 +148,7 @@ def _replace_all(database: Database, locations: Locations, sealed: list[str]) ->
     for study_id in sealed:
         seals.save(seals.keys(study_id).rotated())
     with database.writing() as session:
+        factors.seal_again(session)
         for study_id in sealed:
             _seal_again(session, study_id)
     for study_id in sealed:

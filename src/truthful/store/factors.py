@@ -20,6 +20,7 @@ from sqlalchemy.orm import Session
 
 from truthful.errors import Refused
 from truthful.store.accounts import forget_factor, hash_token
+from truthful.store.seals import Unreadable, seals_of
 from truthful.store.studies import log
 from truthful.store.tables import Account, RecoveryCode
 
@@ -64,7 +65,8 @@ def turn_on(session: Session, account_id: int, secret: str, typed: str) -> list[
     step = _matching_step(secret, typed, 0)
     if step is None:
         raise WrongCode("The code does not match.")
-    account.factor, account.factor_step, account.factor_misses = secret, step, 0
+    _seal_secret(session, account, secret)
+    account.factor_step, account.factor_misses = step, 0
     log(session, account.name, "turned on the second factor")
     return _new_recovery_codes(session, account)
 
@@ -76,7 +78,7 @@ def check(session: Session, account_id: int, typed: str) -> bool:
         return False
     step = None
     if account.factor_misses < MOST_MISSES:
-        step = _matching_step(account.factor, typed, account.factor_step)
+        step = _matching_step(_open_secret(session, account), typed, account.factor_step)
     if step is not None:
         account.factor_step, account.factor_misses = step, 0
         return True
@@ -106,6 +108,30 @@ def turn_off(session: Session, account_id: int, who: str) -> None:
     if account.factor is not None:
         forget_factor(session, account)
         log(session, who, "turned off the second factor")
+
+
+def seal_again(session: Session) -> None:
+    """Seal the secrets of all accounts with the service's latest key."""
+    for account in session.scalars(select(Account).where(Account.factor.is_not(None)).with_for_update()):
+        _seal_secret(session, account, _open_secret(session, account))
+
+
+def _seal_secret(session: Session, account: Account, secret: str) -> None:
+    account.factor = seals_of(session).seal_own(_about(account), secret.encode())
+
+
+def _open_secret(session: Session, account: Account) -> str:
+    plain = seals_of(session).open_own(_about(account), account.factor or "")
+    if plain is None:
+        raise Unreadable(
+            f"The second factor of {account.name!r} was sealed with another key than the service has. Bring that key "
+            "back, or make a new sign-in link for the account, which ends the factor."
+        )
+    return plain.decode()
+
+
+def _about(account: Account) -> str:
+    return f"truthful/factor/1/{account.id}"
 
 
 def _locked(session: Session, account_id: int) -> Account:

@@ -179,7 +179,7 @@ def is_under_way(session: Session) -> bool:
 
 
 def progress(session: Session, study_id: str) -> dict[str, int]:
-    """How far invitations are, exactly; and reminders as the tens below their number."""
+    """How far invitations are, exactly; of reminders only whether they are under way, or any went out."""
     rows = session.execute(
         select(Mail.reminder, Mail.state, func.count())
         .where(Mail.study_id == study_id)
@@ -201,7 +201,8 @@ def progress(session: Session, study_id: str) -> dict[str, int]:
         # A reminder goes to who was invited: whoever is reminded was sent her invitation.
         "sent": counted.get((False, Sending.SENT), 0) + counted.get((False, Sending.UNKNOWN), 0) + reminded,
         "reminding": int(any(counted.get((True, state)) for state in under_way)),
-        "reminded": reminded // studies.COARSE * studies.COARSE,
+        # How many they are would say who has answered since the last counts were told.
+        "reminded": int(reminded > 0),
     }
 
 

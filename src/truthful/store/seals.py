@@ -17,7 +17,7 @@ import secrets
 import threading
 from base64 import b64decode, b64encode
 from collections.abc import Sequence
-from contextlib import ExitStack
+from contextlib import ExitStack, suppress
 from dataclasses import dataclass, field, replace
 from hashlib import sha256
 from pathlib import Path
@@ -202,11 +202,22 @@ class Seals:
             self.places.clear()
         self.places[link] = place
 
+    def seal_own(self, about: str, plain: bytes) -> str:
+        """Seal with the service's own key what belongs to no study."""
+        nonce = os.urandom(NONCE_BYTES)
+        return _text(nonce + AESGCM(self.masters[0]).encrypt(nonce, plain, about.encode()))
+
+    def open_own(self, about: str, sealed: str) -> bytes | None:
+        """What was sealed so; None if no key of the service opens it."""
+        kept = b64decode(sealed)
+        for master in self.masters:
+            with suppress(InvalidTag):
+                return AESGCM(master).decrypt(kept[:NONCE_BYTES], kept[NONCE_BYTES:], about.encode())
+        return None
+
     def save(self, keys: StudyKeys) -> None:
         """Write a study's keys, sealed with the service's own. Those that they replace are overwritten."""
-        nonce = os.urandom(NONCE_BYTES)
-        sealed = AESGCM(self.masters[0]).encrypt(nonce, keys.plain(), _about(keys.study_id))
-        kept = {"format": FORMAT, "sealed": _text(nonce + sealed)}
+        kept = {"format": FORMAT, "sealed": self.seal_own(_about(keys.study_id), keys.plain())}
         replace_secret(self.path(keys.study_id), pretty_json(kept))
         self._known[keys.study_id] = keys, keys.named()
 
@@ -226,17 +237,13 @@ class Seals:
     def _read(self, study_id: str) -> StudyKeys:
         path = self.path(study_id)
         try:
-            sealed = b64decode(json.loads(path.read_text(encoding="utf-8"))["sealed"])
+            plain = self.open_own(_about(study_id), json.loads(path.read_text(encoding="utf-8"))["sealed"])
         except (OSError, ValueError, KeyError, TypeError) as problem:
             raise Unreadable(
                 f"The keys of study {study_id!r} cannot be read ({problem}), and what people said cannot without them. "
                 f"Bring {str(path)!r} back from a backup."
             ) from None
-        for master in self.masters:
-            try:
-                plain = AESGCM(master).decrypt(sealed[:NONCE_BYTES], sealed[NONCE_BYTES:], _about(study_id))
-            except InvalidTag:
-                continue
+        if plain is not None:
             return StudyKeys.read(study_id, plain)
         raise Unreadable(
             f"The service's key does not open {str(path)!r}: it is another service's, or was replaced since. Bring the "
@@ -333,8 +340,8 @@ def _text(secret: bytes) -> str:
     return b64encode(secret).decode()
 
 
-def _about(study_id: str) -> bytes:
-    return f"{FORMAT}/{study_id}".encode()
+def _about(study_id: str) -> str:
+    return f"{FORMAT}/{study_id}"
 
 
 def _altered(study_id: str, player: str) -> Unreadable:

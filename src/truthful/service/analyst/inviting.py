@@ -36,7 +36,7 @@ def _mail_page(
     wrong: dict[str, str] | None = None,
     typed: dict[str, str] | None = None,
 ) -> Response:
-    """The texts, and how far mails are: invitations by number, reminders too coarsely to tell who has not answered."""
+    """The texts, and how far mails are: a number of reminders would tell who has not answered, so there is none."""
     if stored.state != State.OPEN:
         raise NotNow(f"The study is {stored.state}; mails are sent only while people can answer.")
     mailer = visit.service.mailer
@@ -50,7 +50,6 @@ def _mail_page(
         problem=mailer and mailer.problem,
         progress=progress,
         failed=failed,
-        coarse=studies.COARSE,
         letters=LETTERS,
         typed=typed or stored.mail or _usual_texts(visit, stored),
         wrong=wrong or {},
