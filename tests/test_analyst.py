@@ -26,7 +26,7 @@ from support.studies import people
 from truthful.plan import Plan
 from truthful.release import read_release
 from truthful.store import answers
-from truthful.store.studies import events
+from truthful.store.audit_log import events
 from truthful.store.tables import Role, State
 from truthful.study import Study
 
@@ -193,7 +193,7 @@ def test_a_study_that_does_not_exist_is_nothing(
 
 @pytest.mark.parametrize("language", ["en", "de"])
 def test_pages_are_there_in_both_languages(here: Served, analyst: TestClient, language: str) -> None:
-    reader = here.signed_in(Role.ANALYST, f"reader of {language}")
+    reader = here.signed_in(Role.ANALYST)
     reader.cookies.set("language", language)
     planned_draft = draft(here.service)
     opened = asked(here.service, players=4)

@@ -28,6 +28,7 @@ from support.serving import (
     ANSWERS,
     INVITATION,
     OBSERVED,
+    PAYER,
     RECORDS,
     STUDY,
     Served,
@@ -157,7 +158,8 @@ def show_nasty(here: Served, analyst: TestClient) -> None:
     """Type it everywhere, and look at every page."""
     features = {"f0_name": f"a{NASTY}", "f1_name": f"b{NASTY}", "f1_levels": f"x{NASTY}\ny"}
     question = {"name": NASTY, "response": NASTY, "question": f"{NASTY}\r\nAnd more?"}
-    study_id = declared(analyst, question=question, invitation=dict.fromkeys(INVITED, NASTY), people=features)
+    invited = {**dict.fromkeys(INVITED, NASTY), "payer": PAYER}
+    study_id = declared(analyst, question=question, invitation=invited, people=features)
     study = Study.parse(stored(here, study_id).declaration or "")
     assert study.name == NASTY
     assert study.response.question == f"{NASTY}\nAnd more?"

@@ -40,7 +40,7 @@ from support.serving import (
 from truthful.plan import Plan
 from truthful.service.offer import most_paid
 from truthful.store import answers, roster, studies
-from truthful.store.studies import events
+from truthful.store.audit_log import events
 from truthful.store.tables import Role, State, StoredStudy
 
 

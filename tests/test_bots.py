@@ -114,12 +114,16 @@ def test_bots_say_which_studies_they_cannot_rehearse(run: Run, tmp_path: Path) -
 
 @pytest.mark.slow
 def test_bots_rehearse_a_whole_study_on_a_running_service(run: Run, service: Serving) -> None:
-    beside = run("serve", service.said["directory"], "--url", service.url, "--new-link", "--json")
+    directory, options = service.said["directory"], ("--url", service.url, "--json")
+    beside = run("account", "link", directory, "analyst", *options)
     link = json.loads(beside.out)["sign_in_link"]
-    first = run("bots", link, "--players", "60", "--password", PASSWORD, "--seed", "3")
+    office = run("account", "add", directory, "Accounts <office>", "--role", "payer", *options)
+    payer = json.loads(office.out)["sign_in_link"]
+    first = run("bots", link, "--players", "60", "--password", PASSWORD, "--seed", "3", "--payer", payer)
     assert first.code == 0, first.err
     # Two take their answers back, and two say that their facts are wrong.
     assert "56 answered, 56 were paid, 56 found their payment right." in first.out
+    assert "The payer's file has 56 of these payments, in coins." in first.out
     wrong = run("bots", service.url, "--password", "not this one")
     assert (wrong.code, "answered by 403" in wrong.err) == (1, True)
     used = run("bots", link, "--password", PASSWORD)

@@ -33,7 +33,7 @@ from truthful.files import pretty_json
 from truthful.service.drafts import with_document
 from truthful.service.settle_study import freeze
 from truthful.store import roster, studies
-from truthful.store.studies import events
+from truthful.store.audit_log import events
 from truthful.store.tables import Role, State, StoredStudy
 from truthful.study import Study
 

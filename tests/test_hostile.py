@@ -186,7 +186,6 @@ def test_another_sites_page_changes_nothing_in_a_signed_in_browser(
     token = next(iter(study.links.values()))
     moves = {
         f"/studies/{study.study_id}/close": {"name": "Designed"},
-        "/people": {"name": "evil payer"},
         "/sign-out": {},
         f"/a/{token}/consent": {},
         f"/a/{token}/dispute": {},
@@ -194,7 +193,6 @@ def test_another_sites_page_changes_nothing_in_a_signed_in_browser(
     for path, data in moves.items():
         assert analyst.post(path, data=data, headers=headers).status_code == 403
     assert here.state(study.study_id) == State.OPEN
-    assert "evil payer" not in analyst.get("/people").text
     with here.service.database.reading() as session:
         counts = studies.counts(session, study.study_id)
     assert (counts["consented"], counts["disputed"]) == (0, 0)

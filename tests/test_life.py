@@ -21,6 +21,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from support import life
 from support.browsers import opened
+from support.commands import Run
 from support.windows import DESK, PHONE, Window
 from test_serve import PROGRAM, serving
 
@@ -59,6 +60,7 @@ class Life:
     directory: Path
     links: dict[str, str] = field(default_factory=dict)
     everybody: dict[str, Window] = field(default_factory=dict)
+    payers_link: str = ""
     code: str = ""  # Anna's, as she wrote it down
 
     def window(self, who: str, size: tuple[int, int] = PHONE, **settings: Any) -> Window:
@@ -73,14 +75,17 @@ class Life:
 
 
 @pytest.fixture
-def alive(tmp_path: Path) -> Iterator[tuple[Life, str]]:
+def alive(tmp_path: Path, run: Run) -> Iterator[tuple[Life, str]]:
     """An empty service, started by its command, and its sign-in link."""
     with (
         opened() as browser,
         serving(tmp_path / "service", program=HASTY) as service,
         PlainBrowser(service.url) as plain,
     ):
-        yield Life(browser, plain, service.url, tmp_path), service.said["sign_in_link"]
+        options = ("--role", "payer", "--url", service.url, "--json")
+        made = run("account", "add", tmp_path / "service", life.PAYS, *options)
+        link = json.loads(made.out)["sign_in_link"]
+        yield Life(browser, plain, service.url, tmp_path, payers_link=link), service.said["sign_in_link"]
 
 
 @pytest.mark.slow
@@ -100,7 +105,7 @@ def test_a_study_lives_from_the_first_sign_in_to_the_last_payment(alive: tuple[L
     amounts = see_payments(lived)
     on_another_phone(lived, "anna", amounts["anna"])
     check_on_a_computer(lived, "anna")
-    pay(lived, pocket, amounts)
+    pay(lived, amounts)
     leave(lived, analyst)
     assert life.ASKED_BY in results
     seen = [*analyst.seen, *pocket.seen, results]
@@ -337,14 +342,10 @@ def check_on_a_computer(lived: Life, who: str) -> None:
     assert refused.returncode == 1
 
 
-def pay(lived: Life, analyst: Window, amounts: dict[str, life.Paid]) -> None:
-    """The analyst invites a payer, who takes all files: they hold what everybody was told, and nothing else."""
-    analyst.follow("People who sign in")
-    analyst.type(name="Petra Payer")
-    analyst.press("Add, and show the link")
-    link = analyst.view.inner_text("main pre")
+def pay(lived: Life, amounts: dict[str, life.Paid]) -> None:
+    """The payer whom the study names takes all files: they hold what everybody was told, and nothing else."""
     payer = lived.window("payer", DESK)
-    assert life.NAME in life.set_password(payer, link)
+    assert life.NAME in life.set_password(payer, lived.payers_link)
     page = payer.follow(life.NAME)
     assert f"${sum(coins for coins, _ in amounts.values()):,}" in page
     rows = {}
@@ -361,7 +362,7 @@ def pay(lived: Life, analyst: Window, amounts: dict[str, life.Paid]) -> None:
     assert {who: Decimal(amount) for who, amount in table[1:]} == told_to
     assert prolific == [row for row in table[1:] if Decimal(row[1])]
     assert mturk == [("WorkerId", "BonusAmount"), *prolific]
-    payer.press("Sign out (Petra Payer)")
+    payer.press(f"Sign out ({life.PAYS})")
 
 
 def leave(lived: Life, analyst: Window) -> None:

@@ -26,7 +26,7 @@ from truthful.service.settle_study import cancel_study, settle_study
 from truthful.settlement import atomic_release
 from truthful.settlement.atomic_release import read_ledger
 from truthful.store import answers, studies
-from truthful.store.studies import events
+from truthful.store.audit_log import events
 from truthful.store.tables import Role, State
 
 FEWER = 45

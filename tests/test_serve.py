@@ -74,10 +74,11 @@ def test_an_empty_directory_is_all_it_takes_and_a_killed_server_is_started_again
         require_one_server(directory, first, run)
         first.process.kill()
         first.process.wait()
-    with serving(directory, "--new-link") as second:
+    with serving(directory) as second:
+        link = new_link(directory, second, run)
         with httpx2.Client(base_url=second.url) as client:
-            assert "Welcome" in client.get(second.said["sign_in_link"]).text
-            entered = client.post(second.said["sign_in_link"], data={"password": PASSWORD})
+            assert "Welcome" in client.get(link).text
+            entered = client.post(link, data={"password": PASSWORD})
             assert entered.headers["location"] == "/studies"
             assert "server" not in entered.headers
             assert client.get("/people").status_code == 200
@@ -99,13 +100,17 @@ def require_one_server(directory: Path, first: Serving, run: Run) -> None:
     again = run("serve", directory, "--port", "0")
     assert again.code == 1
     assert "Another server is running" in again.err
-    link = run("serve", directory, "--port", first.url.rpartition(":")[2], "--new-link", "--json")
-    assert link.code == 0
-    made = json.loads(link.out)
-    assert made["running_already"] is True
+    link = new_link(directory, first, run)
     with httpx2.Client() as client:
         assert client.get(first.said["sign_in_link"]).status_code == 404
-        assert client.get(made["sign_in_link"]).status_code == 200
+        assert client.get(link).status_code == 200
+
+
+def new_link(directory: Path, service: Serving, run: Run) -> str:
+    """A sign-in link for the analyst, made beside a running server."""
+    made = run("account", "link", directory, "analyst", "--url", service.url, "--json")
+    assert made.code == 0
+    return str(json.loads(made.out)["sign_in_link"])
 
 
 @pytest.mark.slow
@@ -145,6 +150,7 @@ def test_the_demo_is_made_once_and_open_to_click_through_with_its_answers_in_pos
             assert "The makers of truthful" in asked.text
             assert client.get(demo.said["public_page"]).status_code == 200
             assert demo.said["database"].startswith("postgresql")
+            assert "Welcome" in client.get(demo.said["payer_link"]).text
             assert demo.stop()[0] == 0
         assert not (directory / "truthful.db").exists()
         database = Settings(directory, database=url).open_database()
@@ -226,7 +232,7 @@ def test_without_the_extra_it_says_what_to_install(
 
 def test_links_that_travel_in_the_open_are_warned_of(tmp_path: Path) -> None:
     def words(url: str) -> str:
-        return Opening(Settings(tmp_path, url).origin, "d", "s", False, "link").words()
+        return Opening(Settings(tmp_path, url).origin, "d", "s", "link").words()
 
     assert "Warning: without TLS" in words("http://192.0.2.1:8000")
     assert "Warning" not in words("https://study.example.org")

@@ -21,8 +21,9 @@ from truthful.errors import InputError, Refused
 from truthful.store import accounts, answers, roster, studies
 from truthful.store.accounts import hash_token
 from truthful.store.answers import NotHers, NotReady, TooLate
+from truthful.store.audit_log import check_chain, events, refused_sign_ins
 from truthful.store.database import MIGRATIONS, Database
-from truthful.store.studies import NotNow, Unknown, events
+from truthful.store.studies import NotNow, Unknown
 from truthful.store.tables import Answer, Player, Role, SignInLink, State, Table
 from truthful.study import Study
 
@@ -36,6 +37,7 @@ OLD = (
     " VALUES ('old', 'p1', '{}', false, 'ABCD-2345')",
     "INSERT INTO answers (survey_id, player, value) VALUES ('old', 'p1', 43.21)",
     "INSERT INTO due (survey_id, player, \"group\", millionths, coins, digits) VALUES ('old', 'p1', 1, 167078, 17, 2)",
+    "INSERT INTO accounts (name, role) VALUES ('ada', 'analyst'), ('pat', 'payer'), ('petra', 'payer')",
     *(
         f"INSERT INTO events (time, who, what) VALUES ('2026-01-01', 'service', '{what}')"
         for what in ("made a sign-in link for bo as", "refused a sign-in", "refused a sign-in as ada")
@@ -121,9 +123,15 @@ def _upgrade_old(url: str, directory: Path) -> None:
         assert codes(session, "old") == {"p1": "ABCD-2345"}
         assert [(event.what, event.whom) for event in reversed(events(session))] == [
             ("made a sign-in link for", "bo as"),
-            ("refused a sign-in", None),
-            ("refused a sign-in as", "ada"),
         ]
+        assert [one.whom for one in refused_sign_ins(session)] == ["ada", None]
+        assert check_chain(session).broken is None
+        assert [one.id for one in studies.everything(session, accounts.find_by_name(session, "ada"))] == [
+            "old"
+        ]
+        assert (
+            studies.everything(session, accounts.find_by_name(session, "pat")) == []
+        )  # which of the two is not known
         row = studies.find(session, "old")
         assert (row.state, row.refused, row.accepts_less) == (State.SETTLED, None, False)
     opened.close()

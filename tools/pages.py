@@ -141,8 +141,15 @@ def example(directory: Path, scratch: Path) -> Shown:
 def reference() -> str:
     """Every command with its arguments and options, as a page."""
     group: Any = typer.main.get_command(cli.app)
-    sections = (_section(f"truthful {name}", command) for name, command in group.commands.items())
+    sections = (_section(f"truthful {name}", command) for name, command in every_command(group))
     return "\n".join([_section("truthful", group), *sections])
+
+
+def every_command(group: Any) -> Iterator[tuple[str, Any]]:
+    """The commands of a group by their names, and in place of a group its own."""
+    for name, command in group.commands.items():
+        inside = every_command(command) if hasattr(command, "commands") else ()
+        yield from ((f"{name} {one}", found) for one, found in inside) if inside else [(name, command)]
 
 
 def charted() -> Plan:

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import csv
 import json
 import os
-from collections.abc import Iterator
+import sys
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict
 from pathlib import Path
@@ -13,7 +15,13 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from truthful import options
-from truthful.errors import InputError
+from truthful.errors import InputError, Refused
+from truthful.formatting import command
+
+if TYPE_CHECKING:
+    from sqlalchemy.orm import Session
+
+    from truthful.service.locations import Settings
 
 if TYPE_CHECKING:
     from truthful.service.locations import Provider
@@ -29,7 +37,6 @@ def serve(
     url: options.Url = None,
     database: options.DatabaseUrl = None,
     demo: options.WithDemo = False,
-    new_link: options.NewLink = False,
     analyst: options.AnalystName = "analyst",
     behind_proxy: options.BehindProxy = False,
     workers: options.Workers = 1,
@@ -71,7 +78,6 @@ def serve(
         host=host,
         port=port,
         analyst=analyst,
-        new_link=new_link,
         demo=demo,
         tell=tell,
         workers=workers,
@@ -102,6 +108,7 @@ def bots(
     url: options.BotsUrl,
     players: Annotated[int, typer.Option(help="How many participants to invent.")] = 500,
     study: options.BotsStudy = None,
+    payer: options.PayerLink = None,
     mix: options.Mix = "honest=0.9,liar=0.1",
     name: options.AnalystName = "analyst",
     password: options.Password = None,
@@ -120,6 +127,7 @@ def bots(
         seed=seed,
         tell=quiet if as_json else print,
         study_file=study,
+        payer_link=payer,
     )
     if as_json:
         print_json(outcome.record())
@@ -127,6 +135,184 @@ def bots(
         print(outcome.words())
     if not outcome.whole:
         raise typer.Exit(1)
+
+
+account = typer.Typer(
+    help="Who signs in to a service, and which studies they are let into.", no_args_is_help=True
+)
+app.add_typer(account, name="account")
+
+
+@account.command("add", epilog="Example: truthful account add my-service 'Accounts office' --role payer")
+def add_account(
+    directory: options.ExistingService,
+    name: options.AccountName,
+    role: options.AccountRole,
+    url: options.LinkUrl = "http://127.0.0.1:8000",
+    database: options.DatabaseUrl = None,
+    as_json: options.AsJson = False,
+) -> None:
+    """Let somebody sign in, by a link that works once. Nobody else can: no page makes accounts."""
+    with _service(directory, url, database) as (settings, session):
+        from truthful.store import accounts
+        from truthful.store.tables import Role
+
+        if accounts.find_by_name(session, name) is not None:
+            again = command("account", "link", directory, name)
+            raise InputError(f"There is an account {name!r} already. A new link for it: {again}")
+        made = accounts.account(session, name, Role(role), OPERATOR)
+        link = f"{settings.origin}/welcome/{accounts.new_link(session, made, OPERATOR)}"
+    _tell_link(name, role, link, as_json)
+
+
+@account.command("link", epilog="Example: truthful account link my-service analyst")
+def link_account(
+    directory: options.ExistingService,
+    name: options.AccountName,
+    url: options.LinkUrl = "http://127.0.0.1:8000",
+    database: options.DatabaseUrl = None,
+    as_json: options.AsJson = False,
+) -> None:
+    """Print a new sign-in link, for who lost her password; her password and her browsers end when she uses it."""
+    with _service(directory, url, database) as (settings, session):
+        from truthful.store import accounts
+
+        found = accounts.named(session, name)
+        role = str(found.role)
+        link = f"{settings.origin}/welcome/{accounts.new_link(session, found, OPERATOR)}"
+    _tell_link(name, role, link, as_json)
+
+
+@account.command("remove", epilog="Example: truthful account remove my-service 'Accounts office'")
+def remove_account(
+    directory: options.ExistingService,
+    name: options.AccountName,
+    database: options.DatabaseUrl = None,
+    as_json: options.AsJson = False,
+) -> None:
+    """End somebody's access at once: password, browsers, links. The name stays taken; a new link lets her in again."""
+    with _service(directory, None, database) as (_, session):
+        from truthful.store import accounts
+
+        accounts.end(session, accounts.named(session, name), OPERATOR)
+    print_json({"name": name, "access": False}) if as_json else print(f"{name} has no access any more.")
+
+
+@account.command("list", epilog="Example: truthful account list my-service")
+def list_accounts(
+    directory: options.ExistingService,
+    database: options.DatabaseUrl = None,
+    as_json: options.AsJson = False,
+) -> None:
+    """Print who signs in, with which role, and the studies that each is let into."""
+    with _service(directory, None, database) as (_, session):
+        from truthful.store import accounts, studies
+
+        rows: list[dict[str, Any]] = [
+            {
+                "name": one.name,
+                "role": str(one.role),
+                "password": one.password is not None,
+                "studies": {stored.id: stored.name for stored in studies.everything(session, one)},
+            }
+            for one in accounts.accounts(session)
+        ]
+        nobodys = {one.id: one.name for one in studies.without_account(session)}
+    if as_json:
+        print_json({"accounts": rows, "studies_of_nobody": nobodys})
+        return
+    for row in rows:
+        print(f"{row['name']}, {row['role']}{'' if row['password'] else ', without a password'}")
+        _print_studies(row["studies"])
+    if nobodys:
+        print("Studies that no analyst is let into; give them to one with: truthful account share")
+        _print_studies(nobodys)
+
+
+@account.command("share", epilog="Example: truthful account share my-service 0123456789ab ada")
+def share_study(
+    directory: options.ExistingService,
+    study: options.SharedStudy,
+    name: options.AccountName,
+    end: options.EndSharing = False,
+    database: options.DatabaseUrl = None,
+    as_json: options.AsJson = False,
+) -> None:
+    """Let another analyst into a study; or a payer, if it was frozen before studies had to name one."""
+    with _service(directory, None, database) as (settings, session):
+        from truthful.service.settle_study import share
+
+        share(session, settings.locations, study, name, OPERATOR, end=end)
+    told = f"{name} is {'no longer ' if end else ''}let into study {study}."
+    print_json({"study": study, "name": name, "shared": not end}) if as_json else print(told)
+
+
+@app.command("log", epilog="Example: truthful log my-service > log.csv")
+def print_log(
+    directory: options.ExistingService,
+    refused: options.RefusedSignIns = False,
+    kept: options.KeptHash = None,
+    database: options.DatabaseUrl = None,
+    as_json: options.AsJson = False,
+) -> None:
+    """Print who did what, when, as CSV, or with --json as a record a line, and check that nothing was changed since."""
+    with _service(directory, None, database) as (_, session):
+        from truthful.store import audit_log
+
+        if refused:
+            _print_rows(("time", "whom"), reversed(audit_log.refused_sign_ins(session)), as_json)
+            return
+        _print_rows(("id", *audit_log.SAID, "hash"), audit_log.every_event(session), as_json)
+        chain = audit_log.check_chain(session)
+    if chain.broken is not None:
+        raise Refused(chain.broken)
+    if kept is not None and kept not in chain.hashes:
+        raise Refused(
+            f"The log is whole in itself, but does not hold the hash {kept!r}: it is another log, or was made anew."
+        )
+    print(
+        f"{len(chain.hashes):,} events, none changed or left out. The last hash is {chain.end}: keep it somewhere "
+        "else, and a later log must hold it (--kept).",
+        file=sys.stderr,
+    )
+
+
+#: Who does it, in the audit log.
+OPERATOR = "command line"
+
+
+@contextmanager
+def _service(directory: Path, url: str | None, database: str | None) -> Iterator[tuple[Settings, Session]]:
+    """One transaction in the database of a service, which may be running."""
+    with _service_installed("The service needs"):
+        from truthful.service import server
+        from truthful.service.locations import Settings
+    settings = Settings(directory, url or "http://127.0.0.1:8000", database)
+    with server.opened(settings) as opened, opened.writing() as session:
+        yield settings, session
+
+
+def _tell_link(name: str, role: str, link: str, as_json: bool) -> None:
+    if as_json:
+        print_json({"name": name, "role": role, "sign_in_link": link})
+    else:
+        print(f"{name} signs in as {role} with this link, once, within a week:\n  {link}")
+
+
+def _print_studies(found: dict[str, str]) -> None:
+    for study_id, name in found.items():
+        print(f"  {study_id}  {name or 'without a name'}")
+
+
+def _print_rows(names: Sequence[str], rows: Iterable[Any], as_json: bool) -> None:
+    """Rows as CSV under their names, or each as a JSON record on a line."""
+    written = csv.writer(sys.stdout, lineterminator="\n")
+    if not as_json:
+        written.writerow(names)
+    for row in rows:
+        said = {name: getattr(row, name) for name in names}
+        said["time"] = said["time"].isoformat()
+        print(json.dumps(said, ensure_ascii=False)) if as_json else written.writerow(said.values())
 
 
 def print_json(record: Any) -> None:

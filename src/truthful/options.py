@@ -6,7 +6,7 @@ import inspect
 from collections.abc import Callable
 from enum import StrEnum
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal
 
 import typer
 
@@ -199,13 +199,29 @@ DatabaseUrl = Annotated[
 WithDemo = Annotated[
     bool, typer.Option("--demo", help="Make a study of invented people to click through, if there is none.")
 ]
-NewLink = Annotated[
-    bool,
-    typer.Option(
-        "--new-link", help="Print a new sign-in link for the analyst, also while the service is running."
-    ),
-]
 AnalystName = Annotated[str, typer.Option("--analyst", help="The analyst's name, to sign in with.")]
+ExistingService = Annotated[Path, typer.Argument(help="The directory of a service, which may be running.")]
+AccountName = Annotated[
+    str, typer.Argument(help="The account's name. People read a payer's before they answer.")
+]
+AccountRole = Annotated[
+    Literal["payer", "analyst"],
+    typer.Option(help="An analyst runs studies of her own; a payer sees amounts of studies that name her."),
+]
+LinkUrl = Annotated[
+    str,
+    typer.Option(help="Where people reach the service, as https://study.example.org: links begin with it."),
+]
+SharedStudy = Annotated[str, typer.Argument(help="The study's id, as in its address.")]
+EndSharing = Annotated[bool, typer.Option("--end", help="Share it no longer.")]
+RefusedSignIns = Annotated[
+    bool,
+    typer.Option("--refused", help="Print refused sign-ins instead, which stand apart: the latest 1,000."),
+]
+KeptHash = Annotated[
+    str | None,
+    typer.Option(help="A hash that the log ended with earlier: refused if it is not in the chain any more."),
+]
 BehindProxy = Annotated[
     bool,
     typer.Option(
@@ -291,6 +307,14 @@ BotsStudy = Annotated[
 Mix = Annotated[
     str,
     typer.Option(help="Shares of kinds of people, as those of `truthful simulate`; liars are exaggerators."),
+]
+PayerLink = Annotated[
+    str | None,
+    typer.Option(
+        "--payer",
+        help="The sign-in link of a payer, whom the study then names: she takes the amounts, which are compared with "
+        "what people were told. Default: whoever asks also pays.",
+    ),
 ]
 Password = Annotated[
     str | None,

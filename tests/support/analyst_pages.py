@@ -7,7 +7,7 @@ from datetime import UTC, datetime, timedelta
 import numpy as np
 import pytest
 
-from support.serving import PASSWORD, STUDY, answer, asked, close, draft
+from support.serving import ANALYST, PASSWORD, PAYER, STUDY, answer, asked, close, draft, owner
 from truthful.errors import WorseThanPromised
 from truthful.people import invent
 from truthful.service.drafts import BEGINNING
@@ -17,12 +17,13 @@ from truthful.store import accounts, answers, mails, roster, studies
 from truthful.store.tables import Role, State
 from truthful.study import Study, template
 
-NAME = "ada"
+NAME = ANALYST
 INVITED = {
     "# [invitation]": "[invitation]",
     "# asked_by": "asked_by",
     "# purpose": "purpose",
     "# contact": "contact",
+    '# payer = "Accounts office"': f'payer = "{PAYER}"',
 }
 STEPS = ("question", "invitation", "people", "beliefs", "costs")
 
@@ -74,12 +75,12 @@ def pages(service: Service) -> dict[str, str]:
 
 def _begun(service: Service) -> str:
     with service.database.writing() as session:
-        return studies.create(session, NAME, {"name": "", "fields": BEGINNING}).id
+        return studies.create(session, NAME, {"name": "", "fields": BEGINNING}, owner(session)).id
 
 
 def _whole(service: Service, kind: str = "uniform") -> str:
     with service.database.writing() as session:
-        stored = studies.create(session, NAME, {"name": "Weekly gambling spend"})
+        stored = studies.create(session, NAME, {"name": "Weekly gambling spend"}, owner(session))
         stored.declaration = gambling(kind)
         return stored.id
 

@@ -10,7 +10,7 @@ from typing import Any
 
 from starlette.testclient import TestClient
 
-from support.serving import STUDY, WHO, Served, draft
+from support.serving import PAYER, STUDY, WHO, Served, draft
 from truthful.service.settle_study import freeze
 from truthful.store import studies
 from truthful.store.tables import State, StoredStudy
@@ -23,7 +23,7 @@ QUESTION = {
     "high": "200",
     "question": "How much?",
 }
-INVITED = {"asked_by": "An institute", "purpose": "To learn.", "contact": "mail@example.org"}
+INVITED = {"asked_by": "An institute", "purpose": "To learn.", "contact": "mail@example.org", "payer": PAYER}
 PEOPLE = {
     "f0_name": "price",
     "f0_kind": "number",

@@ -16,6 +16,7 @@ NAME = "Weekly groceries"
 QUESTION = "How much did you spend on groceries last week, in dollars?"
 ASKED_BY = "Institute for Household Studies"
 CONTACT = "survey@example.org"
+PAYS = "Petra Payer"
 #: People, and the budgets of a plan that is not possible and of one that is. Both fields are not changed twice: what
 #: goes with the first of them alone would be worked out too.
 PEOPLE, LITTLE, ENOUGH = "1000", "20", "8000"
@@ -48,6 +49,8 @@ def declare(analyst: Window) -> str:
     analyst.type(high="200")
     analyst.press("Save and continue")
     analyst.type(asked_by=ASKED_BY, purpose="To learn how spending goes with prices.", contact=CONTACT)
+    assert "Please fill this in." in analyst.press("Save and continue")
+    analyst.type(payer=PAYS)
     analyst.press("Save and continue")
     analyst.press("Add a fact")
     analyst.type(f0_name="price", f0_low="1", f0_high="5")

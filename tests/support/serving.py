@@ -31,7 +31,7 @@ from truthful.service.pages import Service
 from truthful.service.settle_study import freeze, settle_study
 from truthful.store import accounts, answers, roster, studies
 from truthful.store.answers import OpenedAnswer
-from truthful.store.tables import Answer, Player, Role, State
+from truthful.store.tables import Account, Answer, Player, Role, State
 from truthful.study import Study
 from truthful.study.declaration import PREDICTION
 
@@ -47,10 +47,13 @@ INVITATION = """
 asked_by = "Institute for Household Studies"
 purpose = "To learn how spending goes with prices."
 contact = "survey@example.org"
+payer = "the payer"
 """
 #: A study file that can be frozen: price from 1 to 5, region, and a spend between 0 and 200 dollars.
 STUDY = DESIGNED.replace("[response]", f"{INVITATION}[response]", 1)
 WHO = "ada"
+#: Accounts: to the first every study belongs, and the second is named to pay.
+ANALYST, PAYER = "the analyst", "the payer"
 PLAYERS = 60
 #: Only the mean answer is asked for.
 WITHOUT_FEATURES = STUDY[: STUDY.index("[[features]]")] + STUDY[STUDY.index("[design]") :]
@@ -73,6 +76,7 @@ class Served:
         """Another browser, in which somebody of this role is signed in."""
         name = name or f"the {role}"
         with self.service.database.writing() as session:
+            accounts.account(session, PAYER, Role.PAYER, WHO)
             account = accounts.account(session, name, role, WHO)
             link = accounts.new_link(session, account, WHO)
         client = TestClient(self.client.app, base_url=URL, follow_redirects=False)
@@ -120,12 +124,27 @@ def planned(study: Study, players: int = PLAYERS, **parameters: Any) -> Plan:
 
 
 def draft(service: Service, text: str = STUDY, players: int = PLAYERS, **parameters: Any) -> str:
-    """A planned draft."""
+    """A planned draft, which belongs to the analyst, and names a payer whom there is."""
+    text = paying(text)
     plan = planned(Study.parse(text), players, **parameters)
     with service.database.writing() as session:
         stored = studies.create(session, WHO, tomllib.loads(text))
         stored.declaration, stored.plan = text, json.dumps(plan.record())
+        accounts.account(session, PAYER, Role.PAYER, WHO)
+        accounts.share(session, stored.id, owner(session), WHO)
         return stored.id
+
+
+def owner(session: Session) -> Account:
+    """The analyst to whom studies belong."""
+    return accounts.account(session, ANALYST, Role.ANALYST, WHO)
+
+
+def paying(text: str) -> str:
+    """A study that names its payer, if it has an invitation and does not say who pays."""
+    if "payer = " in text or "asker_pays" in text:
+        return text
+    return text.replace("[invitation]\n", f'[invitation]\npayer = "{PAYER}"\n', 1)
 
 
 def asked(

@@ -136,6 +136,7 @@ EXAMPLE: Fields = {
     "asked_by": "us",
     "purpose": "an example",
     "contact": "us",
+    "payer": "somebody else",
 }
 #: The sections of a study file, by the step that asks for them. What names no section is about people's features.
 _STEP_OF = {"name": "question", "currency": "question", "response": "question", "invitation": "invitation"}
@@ -161,7 +162,10 @@ def needed_fields(fields: Fields, step: str) -> Iterator[tuple[str, str, str]]:
     answers = {NUMBER: ("#low", "#high"), YES_NO: (), RATING: ("#levels",)}[kind]
     kinds = {
         "question": ("name", "currency", "response", *answers),
-        "invitation": ("asked_by", "purpose", "contact"),
+        "invitation": (
+            *("asked_by", "purpose", "contact"),
+            *(() if fields.get("asker_pays") == YES else ("payer",)),
+        ),
         "people": ("?least_eigenvalue", "protects")
         if fields.get("design") == "observed" and kind == NUMBER
         else (),
@@ -333,6 +337,7 @@ def fields_of(study: Study) -> Fields | None:
         "question": response.get("question"),
         **{name: response.get(name) for name in (("low", "high") if study.shares is None else ("levels",))},
         **invitation,
+        "asker_pays": YES if invitation.get("asker_pays") else None,
         "features": [_feature_fields(feature) for feature in said.get("features", ())],
         "design": design["kind"],
         "least_eigenvalue": design.get("least_eigenvalue"),

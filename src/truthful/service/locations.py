@@ -66,9 +66,14 @@ class Locations:
 
     def make(self) -> Path:
         """Make what is missing, for its owner's eyes alone; the directory."""
-        for directory in (self.root, self.root / "studies"):
+        for directory in (self.root, self.studies):
             directory.mkdir(mode=0o700, parents=True, exist_ok=True)
         return self.root
+
+    @property
+    def studies(self) -> Path:
+        """It is there from the first start on."""
+        return self.root / "studies"
 
     def logo(self) -> tuple[bytes, str] | None:
         """The picture beside the name of whoever asks, and its kind; None if there is none."""
@@ -90,7 +95,7 @@ class Locations:
         return sorted(path.parent.name for path in (self.root / "studies").glob(f"*/{PLAN}"))
 
     def study(self, study_id: str) -> Path:
-        return self.root / "studies" / study_id
+        return self.studies / study_id
 
     def settlement(self, study_id: str) -> Path:
         return self.study(study_id) / SETTLEMENT

@@ -31,7 +31,7 @@ from truthful.service.locations import Provider
 from truthful.service.pages import Visit, Visitor
 from truthful.service.signing import cookie_name, enter
 from truthful.store import accounts
-from truthful.store.studies import log
+from truthful.store.audit_log import log
 
 router = APIRouter()
 BACK = "/sign-in/openid/back"

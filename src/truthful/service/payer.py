@@ -1,7 +1,7 @@
-"""The payer's pages: for every settled study who is paid how much, as files, and nothing else.
+"""The payer's pages: who is paid how much, as files, in every settled study that names her, and nothing else.
 
-Amounts are in coins that exist, as they were rounded when the study was settled. A file is fetched by a form, because
-fetching it is written to the log.
+Where a study declares that whoever asks also pays, its analysts see them. Amounts are in coins that exist, as they were
+rounded when the study was settled. A file is fetched by a form, because fetching it is written to the log.
 """
 
 from __future__ import annotations
@@ -9,8 +9,9 @@ from __future__ import annotations
 import csv
 import io
 from dataclasses import dataclass
+from typing import Annotated
 
-from fastapi import APIRouter
+from fastapi import APIRouter, Depends
 from sqlalchemy.orm import Session
 from starlette.concurrency import run_in_threadpool
 from starlette.datastructures import UploadFile
@@ -20,14 +21,17 @@ from truthful.coins import Bill, Kind
 from truthful.errors import InputError, Refused
 from truthful.service.locations import Locations
 from truthful.service.pages import download, go, language
-from truthful.service.signing import Payer, SignedIn
+from truthful.service.signing import SignedIn, signed_in
 from truthful.store import studies
-from truthful.store.studies import Unknown, log
-from truthful.store.tables import StoredStudy
+from truthful.store.audit_log import log
+from truthful.store.studies import Unknown
+from truthful.store.tables import Role, StoredStudy
 
 router = APIRouter()
 #: What the first column of a file of ids may be called.
 HEADINGS = ("player", "id", "WorkerId", "Participant id")
+#: An analyst may be one where her study says so; each page looks which studies these are.
+Paying = Annotated[SignedIn, Depends(signed_in)]
 
 #: What the log says of each.
 TAKEN = {
@@ -50,24 +54,33 @@ def _bill(session: Session, locations: Locations, stored: StoredStudy) -> StudyB
     return StudyBill(locations.plan(stored.id).study.currency, owed[0].digits, rows, stored)
 
 
+def _payable(session: Session, visit: SignedIn) -> dict[str, StoredStudy]:
+    """The settled studies of which she may see amounts: those she is let into, if she pays there."""
+    hers = {one.id: one for one in studies.everything(session, visit.account) if one.state in studies.ENDED}
+    if visit.account.role == Role.PAYER:
+        return hers
+    invited = {study_id: visit.plan(study_id).study.declared.invitation for study_id in hers}
+    return {study_id: hers[study_id] for study_id, told in invited.items() if told and told.asker_pays}
+
+
 def _settled_bill(visit: SignedIn, study_id: str) -> StudyBill:
     with visit.reading() as session:
-        stored = studies.find(session, study_id)
-        if stored.state not in studies.ENDED:
+        stored = _payable(session, visit).get(study_id)
+        if stored is None:
             raise Unknown("There is no such settled study.")
         return _bill(session, visit.service.locations, stored)
 
 
 @router.get("/payments")
-def payments(visit: Payer) -> Response:
+def payments(visit: Paying) -> Response:
     with visit.reading() as session:
-        ended = [stored for stored in studies.everything(session) if stored.state in studies.ENDED]
+        ended = _payable(session, visit).values()
         bills = [_bill(session, visit.service.locations, stored) for stored in ended]
     return visit.page("payer/payments.html", bills=bills)
 
 
 @router.get("/payments/{study_id}")
-def study_payments(visit: Payer, study_id: str) -> Response:
+def study_payments(visit: Paying, study_id: str) -> Response:
     return _study_page(visit, _settled_bill(visit, study_id))
 
 
@@ -81,7 +94,7 @@ def _study_page(visit: SignedIn, bill: StudyBill, problem: str | None = None) ->
 
 
 @router.post("/payments/{study_id}/sent")
-async def mark_sent(visit: Payer, study_id: str) -> Response:
+async def mark_sent(visit: Paying, study_id: str) -> Response:
     """Payments that were sent are marked: all, or those of an uploaded file of ids. People are told when."""
     async with visit.request.form(max_files=1) as sent:
         pressed, file = sent.get("do"), sent.get("file")
@@ -119,7 +132,7 @@ def _read_ids(text: bytes | None) -> list[str]:
 
 
 @router.post("/payments/{study_id}/{kind}")
-def payment_file(visit: Payer, study_id: str, kind: Kind) -> Response:
+def payment_file(visit: Paying, study_id: str, kind: Kind) -> Response:
     """Players and amounts, as this kind of file. That it was taken is in the log before it is sent."""
     bill = _settled_bill(visit, study_id)
     if not bill.takes(kind):

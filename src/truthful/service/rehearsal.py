@@ -10,12 +10,15 @@ from __future__ import annotations
 import csv
 import html
 import io
+import json
+import math
 import re
 import secrets
 import time
 from collections.abc import Callable, Iterable
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
+from decimal import Decimal
 from importlib import resources
 from pathlib import Path
 from statistics import fmean
@@ -49,8 +52,9 @@ INVITATION = """[invitation]
 asked_by = "The makers of truthful"
 purpose = "To show how a study runs. Everybody in it is invented, and nobody is paid."
 contact = "whoever started this service"
-
-[response]"""
+"""
+#: Who pays, where a study does not say.
+ASKER_PAYS = "asker_pays = true\n"
 BROWSERS = 8
 LEAST_PLAYERS = 60  # fewer would leave too few people to each level, and sums over these are published
 #: One of so many changes her answer; takes it back; and says that her facts are wrong, with and without seeing later
@@ -62,14 +66,20 @@ LIAR = "liar"
 TRUTHFUL = (Honest.name, OptOut.name)
 
 
-def demo_study() -> str:
+def demo_study(payer: str | None = None) -> str:
     """The packaged study, with an invitation."""
-    return inviting(resources.files("truthful").joinpath("demo.toml").read_text(encoding="utf-8"))
+    return inviting(resources.files("truthful").joinpath("demo.toml").read_text(encoding="utf-8"), payer)
 
 
-def inviting(text: str) -> str:
-    """A study's file, with an invitation if it has none."""
-    return text if "\n[invitation]" in text else text.replace("[response]", INVITATION, 1)
+def inviting(text: str, payer: str | None = None) -> str:
+    """A study's file, with an invitation if it has none, and with who pays: this payer, or whoever asks."""
+    if "\n[invitation]" not in text:
+        text = text.replace("[response]", f"{INVITATION}\n[response]", 1)
+    invitation = Study.parse(text).declared.invitation
+    if invitation is None or invitation.payer or invitation.asker_pays:
+        return text
+    pays = ASKER_PAYS if payer is None else f"payer = {json.dumps(payer, ensure_ascii=False)}\n"
+    return text.replace("\n[invitation]\n", f"\n[invitation]\n{pays}", 1)
 
 
 class Browser(httpx2.Client):
@@ -206,19 +216,21 @@ class RehearsalOutcome:
     answered: int
     paid: int
     verified: int
+    taken: int
     mean_payments: dict[str, float]
     currency: str
     seconds: float
 
     @property
     def whole(self) -> bool:
-        """Whether everybody who answered was paid, and found her payment right."""
-        return self.answered == self.paid == self.verified
+        """Whether everybody who answered was paid, found her payment right, and has it in the payer's file."""
+        return self.answered == self.paid == self.verified == self.taken
 
     def words(self) -> str:
         means = ", ".join(f"{kind} {mean:.4f} {self.currency}" for kind, mean in self.mean_payments.items())
         return (
             f"{self.answered:,} answered, {self.paid:,} were paid, {self.verified:,} found their payment right.\n"
+            f"The payer's file has {self.taken:,} of these payments, in coins.\n"
             f"Mean payment: {means}.\n{self.url} in {self.seconds:.0f} seconds."
         )
 
@@ -236,13 +248,16 @@ def rehearse(
     seed: int,
     tell: Callable[[str], None],
     study_file: Path | None = None,
+    payer_link: str | None = None,
 ) -> RehearsalOutcome:
     """Run a study, by default the packaged one, as a rehearsal on the service at this URL, or sign-in link."""
     started = time.perf_counter()
     check.integer("players", players, least=LEAST_PLAYERS)
     roles = assign_roles(read_agents(mix.replace(LIAR, Exaggerator.name)), players)
-    home, text = _home(url), demo_study() if study_file is None else inviting(_read(study_file))
-    with Browser(home) as analyst:
+    home = _home(url)
+    with Browser(home) as analyst, Browser(home) as payer:
+        pays = None if payer_link is None else _sign_in_payer(payer, payer_link)
+        text = demo_study(pays) if study_file is None else inviting(_read(study_file), pays)
         said = _sign_in(analyst, url, name, password)
         tell("Signed in." if password else f"Signed in; the analyst's password is now {said}")
         page = analyst.post("/studies/upload", files={"file": ("study.toml", text)}).url.path
@@ -258,13 +273,15 @@ def rehearse(
         analyst.post(f"{page}/close", data={"name": study.name})
         public = f"/s/{page.rsplit('/', 1)[-1]}"
         release = _publish(analyst, page, public)
-    _together(home, stayed, lambda bot, browser: bot.check(browser, release))
+        _together(home, stayed, lambda bot, browser: bot.check(browser, release))
+        owed = _take_payments(analyst if payer_link is None else payer, page)
     return RehearsalOutcome(
         url=home + public,
         players=players,
         answered=release.players if release.players == len(stayed) else -1,
         paid=sum(bot.paid is not None for bot in stayed),
         verified=sum(bot.verified for bot in stayed),
+        taken=sum(_in_coins(owed.get(player), bots[player].paid) for player in bots if bots[player].stays),
         mean_payments={
             kind: fmean(bot.paid or 0.0 for bot in stayed if bot.kind == kind)
             for kind in dict.fromkeys(bot.kind for bot in stayed)
@@ -308,6 +325,31 @@ def _sign_in(analyst: Browser, url: str, name: str, password: str | None) -> str
     else:
         analyst.post("/sign-in", data={"name": name, "password": password})
     return password
+
+
+def _sign_in_payer(payer: Browser, link: str) -> str:
+    """By her one-time link; her name, which the study gives to people."""
+    path = urlsplit(link).path
+    shown = re.search(r'<input id="name" value="([^"]*)"', payer.get(path).text)
+    payer.post(path, data={"password": secrets.token_urlsafe(12)})
+    if shown is None:
+        raise Refused(
+            f"{link} is not a payer's sign-in link. Make one: truthful account add DIRECTORY NAME --role payer"
+        )
+    return html.unescape(shown[1])
+
+
+def _take_payments(payer: Browser, page: str) -> dict[str, Decimal]:
+    """Everybody's amount, as whoever pays is given it."""
+    file = payer.post(f"/payments/{page.rsplit('/', 1)[-1]}/payments.csv").text
+    return {row[PLAYER]: Decimal(row["amount"]) for row in csv.DictReader(io.StringIO(file))}
+
+
+def _in_coins(coins: Decimal | None, exact: float | None) -> bool:
+    """Whether this is what an exact amount may be rounded to: less than a coin away."""
+    if coins is None or exact is None:
+        return False
+    return abs(float(coins) - exact) < math.pow(10.0, float(coins.as_tuple().exponent))
 
 
 def _plan(analyst: Browser, page: str, panel: int) -> Plan:

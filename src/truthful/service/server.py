@@ -48,8 +48,8 @@ class Opening:
     url: str
     directory: str
     database: str
-    running_already: bool
     sign_in_link: str | None
+    payer_link: str | None = None
     participant_link: str | None = None
     public_page: str | None = None
 
@@ -57,48 +57,60 @@ class Opening:
         return "\n".join(self._lines())
 
     def _lines(self) -> Iterator[str]:
-        if self.running_already:
-            yield "The service is running already; this link works there."
-        else:
-            yield f"The service answers at {self.url}. Ctrl-C stops it."
-            yield f"It keeps studies and ledgers in {self.directory}, answers in {self.database}."
-            if self.url.startswith("http:") and urlsplit(self.url).hostname not in LOOPBACK:
-                yield (
-                    "Warning: without TLS, answers and passwords can be read on the way. Put a proxy with TLS in "
-                    "front, and give its address: --url https://…"
-                )
+        yield f"The service answers at {self.url}. Ctrl-C stops it."
+        yield f"It keeps studies and ledgers in {self.directory}, answers in {self.database}."
+        if self.url.startswith("http:") and urlsplit(self.url).hostname not in LOOPBACK:
+            yield (
+                "Warning: without TLS, answers and passwords can be read on the way. Put a proxy with TLS in "
+                "front, and give its address: --url https://…"
+            )
         if self.sign_in_link is not None:
             yield f"\nThe analyst signs in with this link, once, within a week:\n  {self.sign_in_link}"
-        elif not self.running_already:
-            lost = command("serve", self.directory, "--new-link")
-            yield f"\nSign in there. If the password is lost: {lost}"
+        else:
+            accounts_here = command("account", "list", self.directory)
+            yield f"\nSign in there. Who can, and new links for who cannot: {accounts_here}"
+        if self.payer_link is not None:
+            yield f"\nWhoever pays in the demo signs in with this one:\n  {self.payer_link}"
         if self.participant_link is not None:
             yield f"\nA demo study is open. Answer as one of its invented people:\n  {self.participant_link}"
             yield f"Its public page:\n  {self.public_page}"
-            yield "Then sign in as the analyst, close the study and see it settled."
+            yield "Then sign in as the analyst, close the study and see it settled; as the payer, see what it pays."
 
 
-#: Who does it, in the audit log.
-DEMO = "demo"
+#: Who does it, in the audit log; and whom the study names to pay.
+DEMO, DEMO_PAYER = "demo", "Accounts office"
 PLAYERS, BUDGET, ANSWERING = 2_000, 10_000.0, 0.9
 #: The last of them have not answered yet: their links are to try out.
 TO_ANSWER = 100
 
 
-def make_demo(database: Database, locations: Locations) -> tuple[str, str] | None:
-    """Make the study, in a service that has none: its id, and the token of somebody who has not answered yet."""
+@dataclass(frozen=True)
+class MadeDemo:
+    """The demo's study, and the tokens of links: of its payer, and of somebody who has not answered yet."""
+
+    study_id: str
+    payer: str
+    participant: str
+
+
+def make_demo(database: Database, locations: Locations) -> MadeDemo | None:
+    """Make the study, in a service that has none. It belongs to the first analyst."""
     with database.reading() as session:
         if studies.everything(session):
             return None
-    text = demo_study()
+    text = demo_study(DEMO_PAYER)
     study = Study.parse(text)
     plan = design(study, players=PLAYERS, budget=BUDGET, response_share=ANSWERING)
     with database.writing() as session:
-        stored = studies.create(session, DEMO, tomllib.loads(text))
+        everybody = accounts.accounts(session)
+        owner = next((account for account in everybody if account.role == Role.ANALYST), None)
+        stored = studies.create(session, DEMO, tomllib.loads(text), owner)
+        payer = accounts.account(session, DEMO_PAYER, Role.PAYER, DEMO)
+        link = accounts.new_link(session, payer, DEMO)
         stored.declaration, stored.plan = text, pretty_json(plan.record())
         study_id = stored.id
     freeze(database, locations, study_id, DEMO, rehearsal=True)
-    return study_id, _collect(database, study_id, plan)
+    return MadeDemo(study_id, link, _collect(database, study_id, plan))
 
 
 def _collect(database: Database, study_id: str, plan: Plan) -> str:
@@ -130,29 +142,26 @@ def serve(
     host: str,
     port: int,
     analyst: str,
-    new_link: bool,
     demo: bool,
     tell: Callable[[Opening], None],
     workers: int = 1,
 ) -> None:
     """Prepare a directory and its database, tell how to get in, and answer until Ctrl-C.
 
-    One server for one directory, of one process or several. A link can be made beside it.
+    One server for one directory, of one process or several.
     """
     _require_room(settings, workers)
     with _for_its_owner(), exclusive(settings.locations.make()) as alone:
-        if not alone and not new_link:
+        if not alone:
+            link = command("account", "link", settings.directory, analyst)
             raise Refused(
                 f"Another server is running with {str(settings.directory)!r}. Stop it first, or start this one with "
-                "another directory. (A new sign-in link can be made while it runs: --new-link.)"
+                f"another directory. (A new sign-in link can be made while it runs: {link})"
             )
-        if not alone:
-            tell(replace(prepare(settings, analyst=analyst, new_link=True, demo=False), running_already=True))
-            return
         with listen(host, port) as listener:
             if port == 0:
                 settings = replace(settings, url=settings.url.replace(":0", f":{listener.getsockname()[1]}"))
-            tell(prepare(settings, analyst=analyst, new_link=new_link, demo=demo))
+            tell(prepare(settings, analyst=analyst, demo=demo))
             _run(settings, listener, workers)
 
 
@@ -167,21 +176,33 @@ def _require_room(settings: Settings, workers: int) -> None:
         )
 
 
-def prepare(settings: Settings, *, analyst: str, new_link: bool, demo: bool) -> Opening:
+def prepare(settings: Settings, *, analyst: str, demo: bool) -> Opening:
     """Make the tables, the analyst's account and link, and the demo's study: whatever is missing and asked for."""
     settings.locations.logo()  # a file that is none is told now
     with closing(settings.open_database()) as database:
-        link, home = _link(database, settings, analyst, new_link), settings.origin
+        link, home = _first_link(database, settings, analyst), settings.origin
         made = make_demo(database, settings.locations) if demo else None
         return Opening(
             home,
             str(settings.directory.resolve()),
             database.shown,
-            False,
             link,
-            made and f"{home}/a/{made[1]}",
-            made and f"{home}/s/{made[0]}",
+            None if made is None else f"{home}/welcome/{made.payer}",
+            None if made is None else f"{home}/a/{made.participant}",
+            None if made is None else f"{home}/s/{made.study_id}",
         )
+
+
+@contextmanager
+def opened(settings: Settings) -> Iterator[Database]:
+    """The database of a service that is there, whether it is running or not."""
+    if not settings.locations.studies.is_dir():
+        start = command("serve", settings.directory)
+        raise InputError(
+            f"There is no service in {str(settings.directory)!r}. Start one there first: {start}"
+        )
+    with _for_its_owner(), closing(settings.open_database()) as database:
+        yield database
 
 
 def listen(host: str, port: int) -> socket.socket:
@@ -226,13 +247,10 @@ def _for_its_owner() -> Iterator[None]:
         os.umask(before)
 
 
-def _link(database: Database, settings: Settings, analyst: str, wanted: bool) -> str | None:
-    """A sign-in link for the analyst, if it is the first start or one is asked for."""
-    if not 0 < len(analyst.strip()) <= 100 or not analyst.isprintable():
-        raise InputError(f"analyst is {analyst!r}; give a name of 1 to 100 characters that can be seen.")
+def _first_link(database: Database, settings: Settings, analyst: str) -> str | None:
+    """A sign-in link for the analyst, if there is none yet."""
     with database.writing() as session:
-        first = not any(account.role == Role.ANALYST for account in accounts.accounts(session))
-        if not (first or wanted):
+        if any(account.role == Role.ANALYST for account in accounts.accounts(session)):
             return None
         account = accounts.account(session, analyst, Role.ANALYST, OPERATOR)
         return f"{settings.origin}/welcome/{accounts.new_link(session, account, OPERATOR)}"

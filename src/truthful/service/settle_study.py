@@ -39,13 +39,13 @@ from truthful.service.locations import Locations, SettledElsewhere
 from truthful.service.monitoring import complain
 from truthful.service.offer import base_payments
 from truthful.settlement import settle
-from truthful.store import answers, roster, studies
+from truthful.store import accounts, answers, roster, studies
 from truthful.store.answers import Reported
 from truthful.store.database import Database
 from truthful.store.roster import feature_columns
 from truthful.store.seals import Seals
 from truthful.store.studies import TOLD, Amount
-from truthful.store.tables import ConsentDocument, State, StoredStudy
+from truthful.store.tables import ConsentDocument, Role, State, StoredStudy
 from truthful.study import Study
 from truthful.study.declaration import PLAYER, PREDICTION
 
@@ -53,6 +53,10 @@ NOT_PLANNED = "The study has no plan yet. Plan it first; then it can be frozen."
 NO_INVITATION = (
     "The study does not say who asks, what for and whom to turn to. People are told that before they answer: fill in "
     "the invitation, plan again, then freeze."
+)
+NO_PAYER = (
+    "The study does not say who pays. People are told that before they answer: name a payer in the invitation, plan "
+    "again, then freeze. Where whoever asks must pay too, say so there instead (asker_pays = true)."
 )
 OTHER_DOCUMENT = (
     "The consent document that the study names (invitation.consent_sha256) is not the one that is here. Upload it, or "
@@ -86,11 +90,23 @@ class Unready(Refused):
         self.step, self.place = step, f"/studies/{study_id}{PLACES[step]}"
 
 
-def obstacles(plan: Plan, brought: int, document: ConsentDocument | None) -> Iterator[tuple[str, str]]:
+def obstacles(
+    plan: Plan, brought: int, document: ConsentDocument | None, payers: Sequence[str]
+) -> Iterator[tuple[str, str]]:
     """Why a planned study cannot be frozen yet, each with the step that puts it right."""
-    if plan.study.declared.invitation is None:
+    invitation = plan.study.declared.invitation
+    if invitation is None:
         yield NO_INVITATION, "invitation"
-    elif plan.study.declared.invitation.consent_sha256 != (None if document is None else document.sha256):
+    elif invitation.payer is None and not invitation.asker_pays:
+        yield NO_PAYER, "invitation"
+    elif invitation.payer is not None and invitation.payer not in payers:
+        yield (
+            f"The study says that {invitation.payer!r} pays, but nobody can sign in here as a payer of that name; "
+            f"payers here: {', '.join(map(repr, payers)) or 'none yet'}. Name one of them; or whoever runs this "
+            "service adds one: truthful account add DIRECTORY NAME --role payer",
+            "invitation",
+        )
+    elif invitation.consent_sha256 != (None if document is None else document.sha256):
         yield OTHER_DOCUMENT, "document"
     if plan.mechanism.payments == "expected":
         yield PEOPLE_MAY_OWE, "plan"
@@ -123,8 +139,10 @@ def freeze(
             raise Unready(NOT_PLANNED, study_id, "plan")
         plan = locations.freeze(study_id, stored.declaration, stored.plan)
         brought, document = roster.size(session, study_id), studies.document(session, study_id)
-        for sentence, step in obstacles(plan, brought, document):
+        for sentence, step in obstacles(plan, brought, document, accounts.payers(session)):
             raise Unready(sentence, study_id, step)
+        if (invitation := plan.study.declared.invitation) and invitation.payer:
+            accounts.share(session, study_id, accounts.named(session, invitation.payer), who)
         if deadline is not None:
             studies.set_deadline(session, study_id, who, deadline)
         frozen = {
@@ -135,6 +153,25 @@ def freeze(
             "steps": secrets.token_hex(KEY_BYTES),
         }
         studies.step(session, study_id, State.OPEN, who, **frozen)
+
+
+def share(
+    session: Session, locations: Locations, study_id: str, name: str, who: str, *, end: bool = False
+) -> None:
+    """Let an analyst into a study, or end that. A payer is let in by being named; or here, if nobody is."""
+    stored, account = studies.find(session, study_id), accounts.named(session, name)
+    if end:
+        accounts.unshare(session, study_id, account, who)
+        return
+    if account.role == Role.PAYER:
+        frozen = stored.state != State.DRAFT
+        invitation = locations.plan(study_id).study.declared.invitation if frozen else None
+        if not frozen or (invitation and (invitation.payer or invitation.asker_pays)):
+            raise Refused(
+                f"{name!r} is a payer. Who pays for study {study_id!r} is declared in its file, and people are told: "
+                "payer in [invitation]."
+            )
+    accounts.share(session, study_id, account, who)
 
 
 def similar_studies(session: Session, study_id: str, study: Study) -> list[StoredStudy]:

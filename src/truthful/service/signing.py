@@ -1,4 +1,4 @@
-"""Signing in and out, the link that sets a password, who may see a page; whom the analyst lets in, and the log."""
+"""Signing in and out, the link that sets a password, and who may see a page."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Annotated, Any
 
-from fastapi import APIRouter, Depends, Form, Path
+from fastapi import APIRouter, Depends, Form
 from sqlalchemy.orm import Session
 from starlette.responses import Response
 
@@ -15,21 +15,15 @@ from truthful.errors import InputError, Refused
 from truthful.service.limits import KNOWN, TryingBrowser, address, browser, browser_mark
 from truthful.service.middleware import limit_guesses, wait
 from truthful.service.pages import LANGUAGE, YEAR, Service, Visit, Visitor, go, languages
-from truthful.store import accounts, factors, studies
-from truthful.store.studies import events, log
+from truthful.store import accounts, factors
+from truthful.store.audit_log import note_refused_sign_in
 from truthful.store.tables import Account, Role
 
 COOKIE = "truthful"
 ACCOUNT = "/account"
 HOME = {Role.ANALYST: "/studies", Role.PAYER: "/payments"}
-#: The latest events that the log's page shows.
-SHOWN = 500
-LONGEST_NAME = 100
-#: Names under which the log tells what nobody signed in did.
-TAKEN = ("service", "command line")
 
 Field = Annotated[str, Form()]
-Number = Annotated[int, Path(ge=1, le=2**31 - 1)]
 
 router = APIRouter()
 
@@ -88,7 +82,6 @@ def _only(role: Role) -> Any:
 
 #: For the arguments of a page's function.
 Analyst = Annotated[SignedIn, _only(Role.ANALYST)]
-Payer = Annotated[SignedIn, _only(Role.PAYER)]
 
 
 @router.get("/")
@@ -143,10 +136,7 @@ def _check(visit: Visit, trying: TryingBrowser, name: str, password: str, found:
     if account is None:
         # Of any name, so that it takes as long for one that is nobody's, which is not kept: it may be a password.
         with visit.writing() as session:
-            if found is None:
-                log(session, "service", "refused a sign-in")
-            else:
-                log(session, "service", "refused a sign-in as", whom=found.name)
+            note_refused_sign_in(session, None if found is None else found.name)
         return _sign_in_page(visit, status=403, name=name[:200], wrong=True)
     visit.service.limits.accounts.forgive(trying.counted_as)
     return enter(visit, account)
@@ -267,59 +257,3 @@ def enter(visit: Visit, account: Account, *, code_given: bool = False) -> Respon
 def cookie_name(service: Service, cookie: str) -> str:
     """With TLS the cookie's name says that no other host and no plain connection can have set it."""
     return f"__Host-{cookie}" if service.settings.secure else cookie
-
-
-@router.get("/people")
-def people(visit: Analyst) -> Response:
-    return _people(visit)
-
-
-@router.post("/people")
-def add_payer(visit: Analyst, name: Field) -> Response:
-    """A payer, and the link that lets her in. It is shown now and never again."""
-    name = " ".join(name.split())
-    if not 0 < len(name) <= LONGEST_NAME or not name.isprintable():
-        return _people(visit, status=400, typed=name[:LONGEST_NAME], problem="bad_name")
-    with visit.writing() as session:
-        taken = name.lower() in TAKEN or accounts.find_by_name(session, name) is not None
-        if not taken:
-            added = accounts.account(session, name, Role.PAYER, visit.who)
-            token = accounts.new_link(session, added, visit.who)
-    if taken:
-        return _people(visit, status=409, typed=name, problem="taken")
-    return _people(visit, token=token, whose=name)
-
-
-@router.post("/people/{number}/link")
-def replace_access(visit: Analyst, number: Number) -> Response:
-    """A new link for a payer: who had access before has none now."""
-    with visit.writing() as session:
-        payer = accounts.payer(session, number)
-        accounts.end(session, payer, visit.who)
-        token, name = accounts.new_link(session, payer, visit.who), payer.name
-    return _people(visit, token=token, whose=name)
-
-
-@router.post("/people/{number}/remove")
-def remove_access(visit: Analyst, number: Number) -> Response:
-    with visit.writing() as session:
-        accounts.end(session, accounts.payer(session, number), visit.who)
-    return go("/people")
-
-
-def _people(visit: SignedIn, *, status: int = 200, token: str | None = None, **values: str) -> Response:
-    """Everybody who may sign in; and the link of somebody who may do so now."""
-    with visit.reading() as session:
-        everybody = accounts.accounts(session)
-    link = None if token is None else f"{visit.service.settings.origin}/welcome/{token}"
-    shown = {"typed": "", "problem": None, "whose": "", **values}
-    return visit.page("people/people.html", status=status, accounts=everybody, link=link, **shown)
-
-
-@router.get("/log")
-def log_page(visit: Analyst) -> Response:
-    """The latest of what was done, and by whom."""
-    with visit.reading() as session:
-        names = {stored.id: stored.name for stored in studies.everything(session)}
-        done = events(session, most=SHOWN)
-    return visit.page("people/log.html", events=done, names=names, most=SHOWN)

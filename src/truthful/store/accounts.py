@@ -1,4 +1,4 @@
-"""Who signs in: accounts, the links that set a password once, and browsers that are signed in.
+"""Who signs in: accounts, the links that set a password once, browsers that are signed in, and studies shared.
 
 Secrets that people carry are random, shown once, and kept here only as hashes. Whose access is taken away is not signed
 in any more, and can only come back by a new link.
@@ -16,8 +16,9 @@ from sqlalchemy import delete, select
 from sqlalchemy.orm import Session
 
 from truthful.errors import InputError, Refused
-from truthful.store.studies import Unknown, log
-from truthful.store.tables import Account, RecoveryCode, Role, SignIn, SignInLink
+from truthful.store.account_names import require_name, require_unlike
+from truthful.store.audit_log import log
+from truthful.store.tables import Access, Account, RecoveryCode, Role, SignIn, SignInLink
 
 
 def new_token() -> str:
@@ -47,9 +48,10 @@ def find_by_name(session: Session, name: str) -> Account | None:
 
 
 def account(session: Session, name: str, role: Role, who: str) -> Account:
-    """The account of this name, made if there is none."""
+    """The account of this name, made if there is none. Only whoever runs the service makes accounts."""
     found = find_by_name(session, name)
     if found is None:
+        require_unlike(require_name(name), session.scalars(select(Account.name)))
         found = Account(name=name, role=role)
         session.add(found)
         session.flush()
@@ -184,11 +186,12 @@ def forget_factor(session: Session, account: Account) -> None:
     session.execute(delete(RecoveryCode).where(RecoveryCode.account_id == account.id))
 
 
-def payer(session: Session, account_id: int) -> Account:
-    """The payer of this number, locked for the rest of the transaction."""
-    found = session.get(Account, account_id, with_for_update=True)
-    if found is None or found.role != Role.PAYER:
-        raise Unknown("There is no such payer.")
+def named(session: Session, name: str) -> Account:
+    """The account of this name, locked for the rest of the transaction."""
+    found = session.scalar(select(Account).where(Account.name == name).with_for_update())
+    if found is None:
+        names = ", ".join(repr(one.name) for one in accounts(session)) or "none yet"
+        raise InputError(f"There is no account {name!r}. Accounts here: {names}.")
     return found
 
 
@@ -199,3 +202,30 @@ def end(session: Session, account: Account, who: str) -> None:
     for kind in (SignInLink, SignIn):
         session.execute(delete(kind).where(kind.account_id == account.id))
     log(session, who, "ended the access of", whom=account.name)
+
+
+def share(session: Session, study_id: str, account: Account, who: str) -> None:
+    """Let somebody into a study."""
+    if not may_see(session, account, study_id):
+        session.add(Access(study_id=study_id, account_id=account.id))
+        session.flush()
+        log(session, who, "shared the study with", study_id, whom=account.name)
+
+
+def unshare(session: Session, study_id: str, account: Account, who: str) -> None:
+    """Let her into it no longer."""
+    if may_see(session, account, study_id):
+        session.execute(delete(Access).where(Access.study_id == study_id, Access.account_id == account.id))
+        log(session, who, "ended the sharing with", study_id, whom=account.name)
+
+
+def may_see(session: Session, account: Account, study_id: str) -> bool:
+    """Whether she is let into the study, if there is one."""
+    return session.get(Access, (study_id, account.id)) is not None
+
+
+def payers(session: Session) -> list[str]:
+    """The names of those who can be named to pay."""
+    return list(
+        session.scalars(select(Account.name).where(Account.role == Role.PAYER).order_by(Account.name))
+    )

@@ -20,8 +20,8 @@ from sqlalchemy.orm import Session
 
 from truthful.errors import Refused
 from truthful.store.accounts import forget_factor, hash_token
+from truthful.store.audit_log import log
 from truthful.store.seals import Unreadable, seals_of
-from truthful.store.studies import log
 from truthful.store.tables import Account, RecoveryCode
 
 #: Seconds for which the app shows a code, and how many of them a clock may be off.

@@ -20,7 +20,7 @@ from truthful.errors import InputError, Refused
 from truthful.intake import open_reports
 from truthful.intake.rules import quote
 from truthful.store import roster, studies
-from truthful.store.studies import log
+from truthful.store.audit_log import log
 from truthful.store.tables import Answer, Mail, Player, Sending, State, StoredStudy
 from truthful.study.declaration import PLAYER
 

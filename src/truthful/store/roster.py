@@ -30,8 +30,9 @@ from truthful.settlement.checks import FEWEST_ALIKE
 from truthful.store import answers
 from truthful.store.accounts import hash_token, new_token
 from truthful.store.answers import OpenedAnswer
+from truthful.store.audit_log import log
 from truthful.store.seals import Unreadable, seals_of
-from truthful.store.studies import NotNow, OpenedDue, Unknown, find, lock_draft, log, opened_due
+from truthful.store.studies import NotNow, OpenedDue, Unknown, find, lock_draft, opened_due
 from truthful.store.tables import Answer, Due, Mail, Player, State, StoredStudy
 from truthful.study import Study
 from truthful.study.declaration import PLAYER, PREDICTION

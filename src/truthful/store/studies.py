@@ -1,8 +1,7 @@
 """The life of a study: draft → open → closed → settled → published. Every step is a compare-and-set.
 
 A closed study that could promise less than it did may be opened again, or cancelled; nothing has been drawn then. The
-outcome of a settlement, the release and everybody's payment, is stored in one transaction and read back. The audit log
-says who did what, when; it holds no answer, no amount, no link and no address.
+outcome of a settlement, the release and everybody's payment, is stored in one transaction and read back.
 """
 
 from __future__ import annotations
@@ -21,22 +20,20 @@ from sqlalchemy.orm import Session, defer
 from truthful.coins import pays
 from truthful.errors import InputError, Refused
 from truthful.lattice import KeyedBits
+from truthful.store.audit_log import log
 from truthful.store.seals import Seals, Unreadable, seals_of
-from truthful.store.tables import Answer, ConsentDocument, Due, Event, Mail, Player, State, StoredStudy
-
-
-def log(
-    session: Session, who: str, what: str, study_id: str | None = None, *, whom: str | None = None
-) -> None:
-    """Add an event, in the transaction that does what it tells."""
-    session.add(Event(time=datetime.now(UTC), who=who, what=what, whom=whom, study_id=study_id))
-
-
-def events(session: Session, study_id: str | None = None, *, most: int = 200) -> list[Event]:
-    """The latest events, of one study or of all."""
-    wanted = select(Event).order_by(Event.id.desc()).limit(most)
-    return list(session.scalars(wanted if study_id is None else wanted.where(Event.study_id == study_id)))
-
+from truthful.store.tables import (
+    Access,
+    Account,
+    Answer,
+    ConsentDocument,
+    Due,
+    Mail,
+    Player,
+    Role,
+    State,
+    StoredStudy,
+)
 
 #: What each step is called in the log, and the column that says when it was made.
 STEPS = {
@@ -65,7 +62,8 @@ class NotNow(Refused):
     """The study is in another state than the one asked for: somebody was quicker, or it is too late."""
 
 
-def create(session: Session, who: str, draft: dict[str, Any]) -> StoredStudy:
+def create(session: Session, who: str, draft: dict[str, Any], owner: Account | None = None) -> StoredStudy:
+    """A draft, which belongs to this analyst; without one, to nobody until the operator shares it with somebody."""
     stored = StoredStudy(
         id=secrets.token_hex(6),  # in public addresses: it says nothing, and is taken by no other
         name=str(draft.get("name", "")),
@@ -75,6 +73,9 @@ def create(session: Session, who: str, draft: dict[str, Any]) -> StoredStudy:
         created=datetime.now(UTC),
     )
     session.add(stored)
+    session.flush()
+    if owner is not None:
+        session.add(Access(study_id=stored.id, account_id=owner.id))
     log(session, who, "created", stored.id)
     return stored
 
@@ -87,11 +88,23 @@ def find(session: Session, study_id: str, *, lock: bool = False) -> StoredStudy:
     return stored
 
 
-def everything(session: Session) -> list[StoredStudy]:
-    """All studies, the newest first. Their files take room, and are read when one asks for them in the session."""
+def everything(session: Session, account: Account | None = None) -> list[StoredStudy]:
+    """All studies, or those that somebody is let into, the newest first.
+
+    Their files take room, and are read when one asks for them in the session.
+    """
     light = [defer(column) for column in (StoredStudy.plan, StoredStudy.release, StoredStudy.report)]
     newest = select(StoredStudy).order_by(StoredStudy.created.desc(), StoredStudy.id)
+    if account is not None:
+        newest = newest.join(Access, Access.study_id == StoredStudy.id).where(Access.account_id == account.id)
     return list(session.scalars(newest.options(*light)))
+
+
+def without_account(session: Session) -> list[StoredStudy]:
+    """Studies that no analyst is let into, the newest first."""
+    let_in = select(Access.study_id).join(Account).where(Account.role == Role.ANALYST)
+    found = select(StoredStudy).where(StoredStudy.id.not_in(let_in)).order_by(StoredStudy.created.desc())
+    return list(session.scalars(found))
 
 
 def lock_draft(session: Session, study_id: str) -> StoredStudy:
@@ -102,7 +115,7 @@ def lock_draft(session: Session, study_id: str) -> StoredStudy:
 def remove(session: Session, study_id: str, who: str) -> None:
     """Throw a draft away, and the people brought to it. What is frozen stays."""
     stored = lock_draft(session, study_id)
-    for kind in (Mail, Player, ConsentDocument):
+    for kind in (Mail, Player, ConsentDocument, Access):
         session.execute(delete(kind).where(kind.study_id == study_id))
     session.delete(stored)
     log(session, who, "removed a draft", study_id)

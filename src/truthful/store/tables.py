@@ -126,6 +126,15 @@ class SignIn(Table):
     waiting: Mapped[bool] = mapped_column(default=False)
 
 
+class Access(Table):
+    """Who is let into a study: the analysts it belongs to, and the payer it names."""
+
+    __tablename__ = "study_accounts"
+
+    study_id: Mapped[str] = mapped_column(COLUMN, ForeignKey("surveys.id"), key="study_id", primary_key=True)
+    account_id: Mapped[int] = mapped_column(ForeignKey("accounts.id"), primary_key=True)
+
+
 class StoredStudy(Table):
     """A study as the service runs it: what is declared and planned, and how far it has come.
 
@@ -250,7 +259,10 @@ class Due(Table):
 
 
 class Event(Table):
-    """The audit log: who did what, to whose account or which study, and when. Never a value."""
+    """The audit log: who did what, to whose account or which study, and when. Never a value.
+
+    `hash` is of the event and of the hash before it, so that no event can be changed or left out unseen.
+    """
 
     __tablename__ = "events"
 
@@ -260,3 +272,24 @@ class Event(Table):
     what: Mapped[str] = mapped_column(String(300))
     whom: Mapped[str | None] = mapped_column(String(200))
     study_id: Mapped[str | None] = mapped_column(COLUMN, String(16), key="study_id")
+    hash: Mapped[str] = mapped_column(String(64))
+
+
+class LogEnd(Table):
+    """Where the log's chain ends: how many events it has, and the hash of the last. One row, which writers lock."""
+
+    __tablename__ = "log_end"
+
+    id: Mapped[int] = mapped_column(primary_key=True)
+    events: Mapped[int]
+    hash: Mapped[str] = mapped_column(String(64))
+
+
+class RefusedSignIn(Table):
+    """A wrong password, and whose: apart from the log, and the latest only, because strangers can make any number."""
+
+    __tablename__ = "refused_sign_ins"
+
+    id: Mapped[int] = mapped_column(primary_key=True)
+    time: Mapped[datetime]
+    whom: Mapped[str | None] = mapped_column(String(200))

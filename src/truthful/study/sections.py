@@ -175,7 +175,11 @@ class Response(Section):
 
 
 class Invitation(Section):
-    """What people are told before they answer: who asks, what for, and whom to turn to."""
+    """What people are told before they answer: who asks, what for, whom to turn to, and who pays.
+
+    payer: the name of the account that pays, which people read. asker_pays: whoever asks also pays, and can work
+    answers out from amounts and features; people are told that.
+    """
 
     asked_by: Words
     purpose: Words
@@ -183,6 +187,8 @@ class Invitation(Section):
     title: Words | None = None
     consent_version: Text | None = None
     consent_sha256: Text | None = None
+    payer: Word | None = None
+    asker_pays: Flag | None = None
 
     @model_validator(mode="after")
     def _whole_document(self) -> Invitation:
@@ -195,6 +201,12 @@ class Invitation(Section):
                 "consent_sha256",
                 f"is {self.consent_sha256!r}; give 64 hexadecimal digits, as sha256sum writes them.",
             )
+        return self
+
+    @model_validator(mode="after")
+    def _one_pays(self) -> Invitation:
+        if self.payer is not None and self.asker_pays:
+            raise wrong("asker_pays", f"is true, but payer is {self.payer!r}. Leave one of them out.")
         return self
 
 

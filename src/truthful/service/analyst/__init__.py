@@ -1,9 +1,10 @@
 """The analyst's pages: from an empty draft to published results. She sees counts and the release, never an answer."""
 
-from fastapi import APIRouter
+from fastapi import APIRouter, Depends
 
 from truthful.service.analyst import inviting, plan_pages, study_pages, wizard
 
-router = APIRouter()
+# Before anything else is looked at or read: a study of somebody else's is as if there were none.
+router = APIRouter(dependencies=[Depends(study_pages.require_let_in)])
 for _part in (wizard, study_pages, plan_pages, inviting):
     router.include_router(_part.router)

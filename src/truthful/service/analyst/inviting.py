@@ -15,7 +15,8 @@ from truthful.service.mailer import LINK
 from truthful.service.pages import Texts, go, language, languages
 from truthful.service.signing import Analyst, SignedIn
 from truthful.store import mails, studies
-from truthful.store.studies import NotNow, log
+from truthful.store.audit_log import log
+from truthful.store.studies import NotNow
 from truthful.store.tables import State, StoredStudy
 
 router = APIRouter()

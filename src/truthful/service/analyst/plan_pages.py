@@ -37,7 +37,7 @@ from truthful.service.offer import terms
 from truthful.service.pages import HTML, SVG, go, picture_response, read_number
 from truthful.service.signing import Analyst, SignedIn
 from truthful.store import mails, roster, studies
-from truthful.store.studies import log
+from truthful.store.audit_log import log
 from truthful.store.tables import StoredStudy
 
 router = APIRouter()

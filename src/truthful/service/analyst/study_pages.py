@@ -40,9 +40,10 @@ from truthful.service.settle_study import (
     similar_studies,
 )
 from truthful.service.signing import Analyst, SignedIn
-from truthful.store import answers, mails, roster, studies
+from truthful.store import accounts, answers, mails, roster, studies
+from truthful.store.audit_log import events, log
 from truthful.store.mails import EMAIL
-from truthful.store.studies import NotNow, log
+from truthful.store.studies import NotNow
 from truthful.store.tables import State, StoredStudy
 from truthful.study import Study
 from truthful.study.declaration import PLAYER
@@ -51,6 +52,15 @@ router = APIRouter()
 LONGEST = 5_000
 #: Seconds after which a page of something under way shows itself again, without a script.
 RENEWED = "4"
+
+
+def require_let_in(visit: Analyst) -> None:
+    """Analysts see the studies that belong to them, or were shared with them, and no others."""
+    study_id = visit.request.path_params.get("study_id")
+    if study_id is not None:
+        with visit.reading() as session:
+            if not accounts.may_see(session, visit.account, study_id):
+                raise studies.Unknown("There is no such study.")
 
 
 async def _form(visit: Analyst) -> AsyncIterator[FormData]:
@@ -166,7 +176,7 @@ def every_study(visit: Analyst) -> Response:
 
 def studies_page(visit: SignedIn, problem: str | None = None) -> Response:
     with visit.reading() as session:
-        found = studies.everything(session)
+        found = studies.everything(session, visit.account)
     status = 200 if problem is None else 400
     return visit.page("analyst/studies.html", status=status, studies=found, problem=problem)
 
@@ -174,7 +184,7 @@ def studies_page(visit: SignedIn, problem: str | None = None) -> Response:
 @router.post("/studies")
 def new_study(visit: Analyst) -> Response:
     with visit.writing() as session:
-        stored = studies.create(session, visit.who, {"name": "", "fields": BEGINNING})
+        stored = studies.create(session, visit.who, {"name": "", "fields": BEGINNING}, visit.account)
         return go(f"/studies/{stored.id}/edit/question")
 
 
@@ -188,9 +198,9 @@ def one_study(visit: Analyst, stored: Found) -> Response:
         return open_page(visit, stored)
     if stored.state == State.CLOSED:
         return settling_page(visit, stored)
-    if stored.state == State.CANCELLED:
-        return visit.page("analyst/cancelled.html", stored=stored)
     plan = visit.plan(stored.id)
+    if stored.state == State.CANCELLED:
+        return visit.page("analyst/cancelled.html", stored=stored, plan=plan)
     shown = shown_results(stored, plan, visit.locale)
     return visit.page(
         "analyst/settled.html", stored=stored, plan=plan, place=f"/studies/{stored.id}", **shown
@@ -209,7 +219,7 @@ def draft_page(visit: SignedIn, stored: StoredStudy, *, status: int = 200, **val
     study = None if stored.declaration is None else parse_study(stored.declaration)
     with visit.reading() as session:
         people = roster.size(session, stored.id)
-        latest = [event.what for event in studies.events(session, stored.id, most=2)]
+        latest = [event.what for event in events(session, stored.id, most=2)]
     return visit.page(
         "analyst/draft.html",
         status=status,
@@ -275,6 +285,8 @@ def _freeze_page(visit: SignedIn, stored: StoredStudy, wrong: str = "", typed: s
     with visit.reading() as session:
         before = similar_studies(session, stored.id, plan.study)
         brought, document = roster.size(session, stored.id), studies.document(session, stored.id)
+        hers = {one.id for one in studies.everything(session, visit.account)}
+        payers = accounts.payers(session)
     return visit.page(
         "analyst/freeze.html",
         status=400 if wrong else 200,
@@ -283,8 +295,9 @@ def _freeze_page(visit: SignedIn, stored: StoredStudy, wrong: str = "", typed: s
         stored=stored,
         plan=plan,
         before=before,
-        obstacles=list(obstacles(plan, brought, document)),
+        obstacles=list(obstacles(plan, brought, document, payers)),
         places=PLACES,
+        hers=hers,
         **terms(plan),
     )
 

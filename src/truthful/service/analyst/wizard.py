@@ -33,7 +33,7 @@ from truthful.service.drafts import NUMBER, RATING, STEPS, YES, YES_NO, Fields
 from truthful.service.jobs import parse_study
 from truthful.service.pages import download, go, plain_number, read_number
 from truthful.service.signing import Analyst, SignedIn
-from truthful.store import studies
+from truthful.store import accounts, studies
 from truthful.store.studies import Unknown
 from truthful.store.tables import ConsentDocument, StoredStudy
 from truthful.study import Study
@@ -45,7 +45,7 @@ LARGEST_DOCUMENT = 5_000_000
 #: The fields of each step, `#` before those that hold a number. Features come in rows of their own.
 TYPED = {
     "question": ("name", "currency", "answer_kind", "response", "#low", "#high", "#levels", "question"),
-    "invitation": ("asked_by", "purpose", "contact"),
+    "invitation": ("asked_by", "purpose", "contact", "payer", "asker_pays"),
     "people": ("design", "#least_eigenvalue", "protects", "hide_matrix", "features_public"),
     "beliefs": (
         *("predictions", "#sure", "#spread", "#effect", "#plausible_low", "#plausible_high"),
@@ -68,7 +68,7 @@ CHOICES = {
     "privacy": ("quadratic", "linear"),
     "kind": ("number", "levels"),
     "protects": ("", "answers", "records"),
-    **dict.fromkeys(("hide_matrix", "features_public", "sensitive", "predictions"), ("", YES)),
+    **dict.fromkeys(("hide_matrix", "features_public", "sensitive", "predictions", "asker_pays"), ("", YES)),
 }
 
 
@@ -80,7 +80,7 @@ def upload_study(visit: Analyst, sent: Sent) -> Response:
     except InputError as problem:
         return studies_page(visit, str(problem))
     with visit.writing() as session:
-        stored = studies.create(session, visit.who, {"name": study.name})
+        stored = studies.create(session, visit.who, {"name": study.name}, visit.account)
         stored.declaration = declaration
         return go(f"/studies/{stored.id}")
 
@@ -279,6 +279,7 @@ def _step_page(
         wrong=wrong,
         labels={name: _label_key(step, name, drafts.kind_of(fields)) for name in wrong},
         **(_even(fields, visit.locale) if step == "people" else {}),
+        **({"payers": _payers(visit)} if step == "invitation" else {}),
     )
 
 
@@ -306,6 +307,11 @@ def _label_key(step: str, name: str, kind: str) -> tuple[str, int | None]:
     of = {YES_NO: "yes_no.", RATING: "rating."}.get(kind, "")
     shares = ("share_low", "share_high", "sure", "effect", "tolerance")
     return f"analyst.edit.{step}.{of if step == 'beliefs' and name in shares else ''}{name}", None
+
+
+def _payers(visit: SignedIn) -> list[str]:
+    with visit.reading() as session:
+        return accounts.payers(session)
 
 
 def _even(fields: Fields, locale: Locale) -> dict[str, str | None]:

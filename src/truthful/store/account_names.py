@@ -1,0 +1,71 @@
+"""Names of accounts: one that could be taken for another is refused, in a sentence that says why.
+
+People are told who pays them by this name, and the log names people by it.
+"""
+
+from __future__ import annotations
+
+import re
+import unicodedata
+from collections.abc import Iterable
+
+from truthful.errors import InputError, Refused
+
+LONGEST = 100
+#: Names under which the log tells what nobody signed in did.
+TAKEN = ("service", "command line", "demo")
+#: Characters that count as letters or marks and show nothing.
+INVISIBLE = re.compile(
+    "[\u034f\u115f\u1160\u17b4\u17b5\u180b-\u180f\u2800\u3164\ufe00-\ufe0f\uffa0\U000e0100-\U000e01ef]"
+)
+#: Letters of other scripts, and signs, that look like these; each group of signs looks like the letter before it.
+_ALIKE = (
+    "aаαɑ eеҽ oоοօ0 pрρ cсϲ yуγү xхχ iіιıɪ jјϳ sѕ hһ dԁ qԛ wԝ kκк vνѵ nո uսυ gɡ lӏ1I|ǀ tτ rг zᴢ bЬ "
+    "AАΑ BВΒ EЕΕ KКΚ MМΜ HНΗ OОΟ PРΡ CСϹ TТΤ XХΧ YУΥҮ ZΖ NΝ SЅ JЈ GԌ"
+)
+_LIKE = {ord(sign): group[0] for group in _ALIKE.split() for sign in group[1:]}
+
+
+def require_name(name: str) -> str:
+    """The name, if it can be read and typed as it stands."""
+    if not 0 < len(name.strip()) <= LONGEST or len(name) > LONGEST:
+        raise InputError(f"The name has {len(name.strip())} characters; give 1 to {LONGEST}.")
+    if not name.isprintable() or INVISIBLE.search(name):
+        raise InputError(
+            f"The name {name!a} holds characters that cannot be seen. Type it again without them."
+        )
+    if name != " ".join(name.split()):
+        raise InputError(f"The name {name!r} has spaces at its ends, or two in a row. Leave them out.")
+    if (plain := unicodedata.normalize("NFKC", name)) != name:
+        raise InputError(
+            f"The name {name!r} is written in other characters than {plain!r}. Write it like that."
+        )
+    if not name[0].isalnum():
+        raise InputError(f"The name {name!r} begins with {name[0]!r}. Begin it with a letter or a digit.")
+    if len(scripts := _scripts(name)) > 1:
+        raise InputError(
+            f"The name {name!r} mixes {' and '.join(scripts)} letters, which can look alike. Use one alphabet."
+        )
+    return name
+
+
+def require_unlike(name: str, others: Iterable[str]) -> None:
+    """Refuse a name that a reader could take for another one here."""
+    looks = _looks(name)
+    for other in (*TAKEN, *others):
+        if looks & _looks(other):
+            raise Refused(
+                f"The name {name!r} looks like {other!r}, which is taken. Choose one that differs more."
+            )
+
+
+def _scripts(name: str) -> list[str]:
+    """The alphabets of its letters that have capitals: others are not mistaken for them."""
+    letters = (letter for letter in name if letter.lower() != letter.upper())
+    return sorted({unicodedata.name(letter, "unknown").split()[0].capitalize() for letter in letters})
+
+
+def _looks(name: str) -> set[str]:
+    """A name as it is compared: whatever its case, and whatever it looks like."""
+    shape = unicodedata.normalize("NFKC", name).translate(_LIKE)
+    return {unicodedata.normalize("NFKC", text.casefold()).replace("rn", "m") for text in (name, shape)}

@@ -1,0 +1,126 @@
+"""The audit log: who did what, when, in a chain that shows whether anything was changed or left out.
+
+It holds no answer, no amount, no link and no address. What is told in a transaction is written as its last act: writers
+lock the end of the chain only once they hold every other lock, so that the log makes nobody wait for ever. Refused
+sign-ins stand apart, because anybody can make any number of them, and push nothing out.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from typing import Any
+
+from sqlalchemy import Select, delete, event, func, insert, or_, select, update
+from sqlalchemy.orm import Session
+
+from truthful.store.tables import Event, LogEnd, RefusedSignIn
+
+#: What the first event is chained to.
+BEGINNING = "0" * 64
+#: Of refused sign-ins so many are kept.
+MOST_REFUSED = 1_000
+#: What an event says, in the order in which it is hashed and told.
+SAID = ("time", "who", "what", "whom", "study_id")
+_TOLD = "told in this transaction"
+_END = select(LogEnd.events, LogEnd.hash)
+
+
+def log(
+    session: Session, who: str, what: str, study_id: str | None = None, *, whom: str | None = None
+) -> None:
+    """Tell of an event, in the transaction that does what it tells."""
+    told = {"time": datetime.now(UTC), "who": who, "what": what, "whom": whom, "study_id": study_id}
+    session.info.setdefault(_TOLD, []).append(told)
+
+
+@event.listens_for(Session, "before_commit")
+def _write(session: Session) -> None:
+    """Add what was told to the end of the chain, which is locked until the transaction has ended."""
+    if session.in_nested_transaction() or not (told := session.info.pop(_TOLD, [])):
+        return
+    session.flush()
+    end = session.execute(_END.with_for_update()).one()
+    last = end.hash
+    for said in told:
+        said["hash"] = last = link(last, said)
+    session.execute(insert(Event), told)
+    session.execute(update(LogEnd).values(events=end.events + len(told), hash=last))
+
+
+def link(before: str, said: dict[str, Any]) -> str:
+    """The hash of an event that follows the one with the hash `before`."""
+    time = said["time"].astimezone(UTC).isoformat(timespec="microseconds")
+    whole = [before, time, *(said[name] for name in SAID[1:])]
+    return hashlib.sha256(json.dumps(whole, ensure_ascii=False).encode("utf-8", "surrogatepass")).hexdigest()
+
+
+def events(session: Session, study_id: str | None = None, *, most: int = 200) -> list[Event]:
+    """The latest events, of one study or of all."""
+    wanted = select(Event).order_by(Event.id.desc()).limit(most)
+    return list(session.scalars(wanted if study_id is None else wanted.where(Event.study_id == study_id)))
+
+
+def events_of(session: Session, name: str, study_ids: Iterable[str], *, most: int) -> list[Event]:
+    """The latest events of these studies, and of the account of this name."""
+    concerned = or_(Event.study_id.in_(list(study_ids)), Event.who == name, Event.whom == name)
+    return list(session.scalars(select(Event).where(concerned).order_by(Event.id.desc()).limit(most)))
+
+
+def every_event(session: Session) -> Iterator[Event]:
+    """The whole log, in order, read in parts."""
+    part: list[Event] = []
+    while part := list(session.scalars(_after(part[-1].id if part else 0))):
+        yield from part
+
+
+def _after(last: int) -> Select[Event]:
+    return select(Event).where(Event.id > last).order_by(Event.id).limit(1_000)
+
+
+@dataclass(frozen=True)
+class Chain:
+    """What became of the chain: its length, its hashes, and the first place where it does not hold, if there is one."""
+
+    hashes: list[str]
+    broken: str | None
+
+    @property
+    def end(self) -> str:
+        return self.hashes[-1] if self.hashes else BEGINNING
+
+
+def check_chain(session: Session) -> Chain:
+    """Compute the chain again. Events may be added meanwhile, so its end is looked up before and after."""
+    before, hashes = session.execute(_END).one(), [BEGINNING]
+    for found in every_event(session):
+        if found.hash != link(hashes[-1], {name: getattr(found, name) for name in SAID}):
+            told = f"Event {found.id}, {found.what!r} by {found.who!r} at {found.time.isoformat()}"
+            why = "it was changed, or one before it was changed, added or removed"
+            return Chain(hashes[1:], f"{told}, does not follow from those before it: {why}.")
+        hashes.append(found.hash)
+    after, count = session.execute(_END).one(), len(hashes) - 1
+    if not before.events <= count <= after.events or hashes[before.events] != before.hash:
+        return Chain(
+            hashes[1:], f"The log had {after.events:,} events and has {count:,}: the last are others now."
+        )
+    return Chain(hashes[1:], None)
+
+
+def note_refused_sign_in(session: Session, whom: str | None) -> None:
+    """A wrong password: of whose account, or None for a name that is nobody's. The oldest go."""
+    session.add(RefusedSignIn(time=datetime.now(UTC), whom=whom))
+    session.flush()
+    newest = select(func.max(RefusedSignIn.id)).scalar_subquery()
+    session.execute(delete(RefusedSignIn).where(RefusedSignIn.id <= newest - MOST_REFUSED))
+
+
+def refused_sign_ins(
+    session: Session, whom: str | None = None, *, most: int = MOST_REFUSED
+) -> list[RefusedSignIn]:
+    """The latest, of one account or of all."""
+    wanted = select(RefusedSignIn).order_by(RefusedSignIn.id.desc()).limit(most)
+    return list(session.scalars(wanted if whom is None else wanted.where(RefusedSignIn.whom == whom)))
