@@ -31,7 +31,7 @@ from truthful.service.locations import Provider
 from truthful.service.pages import Visit, Visitor
 from truthful.service.signing import cookie_name, enter
 from truthful.store import accounts
-from truthful.store.audit_log import log
+from truthful.store.audit_log import note_refused_sign_in
 
 router = APIRouter()
 BACK = "/sign-in/openid/back"
@@ -225,7 +225,7 @@ def _let_in(visit: Visit, identity: VouchedIdentity) -> Response:
     with visit.writing() as session:
         found = accounts.find_by_identity(session, identity.issuer, identity.subject, identity.email)
         if found is None:
-            log(session, "service", "refused a sign-in")
+            note_refused_sign_in(session, None)
         else:
             session.flush()
             session.expunge(found)
