@@ -15,7 +15,7 @@ from support import both_studies, sealed
 from support.both_studies import KINDS, NUMBER, RATING, YES_NO
 from support.databases import database_url
 from support.participants import GERMAN, Her, quiet
-from support.serving import WHO, Asked, Served, answer, answer_all, asked, close, draft
+from support.serving import PAYER, WHO, Asked, Served, answer, answer_all, asked, close, draft
 
 from truthful.asked_release import AskedRelease
 from truthful.coins import in_currency
@@ -378,7 +378,7 @@ def fill(client: TestClient, path: str, step: str, fields: dict[str, str], statu
     return unescape(response.text)
 
 
-INVITED = {"asked_by": "We", "purpose": "To learn.", "contact": "us"}
+INVITED = {"asked_by": "We", "purpose": "To learn.", "contact": "us", "payer": PAYER}
 COSTS = {"costs": "pareto", "tail": "2", "scale": "0.05", "privacy": "quadratic"}
 NAMED = {"name": "Drinks", "response": "drinks", "question": "How many?", "currency": "USD"}
 

@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 from starlette.testclient import TestClient
 from support.participants import GERMAN, Her, quiet
-from support.serving import WHO, Asked, Served, answer_all, asked, close
+from support.serving import PAYER, WHO, Asked, Served, answer_all, asked, close
 from support.shares import KINDS, RATING, WITH_FEATURES, YES_NO
 
 from truthful.plan import Plan
@@ -266,7 +266,7 @@ def fill(client: TestClient, path: str, step: str, fields: dict[str, str], statu
     return unescape(response.text)
 
 
-INVITED = {"asked_by": "We", "purpose": "To learn.", "contact": "us"}
+INVITED = {"asked_by": "We", "purpose": "To learn.", "contact": "us", "payer": PAYER}
 COSTS = {"costs": "pareto", "tail": "2", "scale": "0.05", "privacy": "quadratic"}
 NAMED = {"name": "Evasion", "response": "evaded", "question": "Have you?", "currency": "USD"}
 

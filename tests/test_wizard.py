@@ -41,6 +41,7 @@ FULL: dict[str, Any] = {
     "asked_by": "An institute",
     "purpose": "To learn.",
     "contact": "mail@example.org",
+    "payer": "Accounts office",
     "features": [
         {"name": "age", "kind": "number", "low": "18", "high": "90"},
         {"name": "region", "kind": "levels", "levels": "north\nsouth"},
