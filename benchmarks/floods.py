@@ -27,13 +27,12 @@ from visits import SERVE
 
 sys.path.append(str(ROOT / "tests"))
 from support.lives import free_port, listens, until
-from support.serving import draft
+from support.serving import draft, owner
 
 from truthful.service.locations import Settings
 from truthful.service.pages import Service
 from truthful.service.settle_study import Settler
 from truthful.store import accounts
-from truthful.store.tables import Role
 
 ROUNDS, PAGES = 3, 40
 ADDRESSES, ATTEMPTS, PLANS = 6, 120, 50
@@ -45,8 +44,7 @@ def prepare_analyst(directory: Path, url: str) -> tuple[str, str]:
     database = settings.open_database()
     study_id = draft(Service(settings, database, Settler(database, settings.locations)))
     with database.writing() as session:
-        account = accounts.account(session, "ada", Role.ANALYST, "benchmark")
-        cookie = accounts.sign_in(session, account)
+        cookie = accounts.sign_in(session, owner(session))
     database.close()
     return cookie, study_id
 

@@ -64,6 +64,7 @@ def live(directory: Path, k: int) -> None:
 def run(settings: Settings, database: Database) -> None:
     """From wherever the study is to its publication."""
     service = Service(settings, database, Settler(database, settings.locations))
+    service.settler.recover()
     with database.reading() as session:
         (stored,) = studies.everything(session)
         asked = roster.size(session, stored.id) > 0

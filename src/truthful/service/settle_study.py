@@ -322,10 +322,14 @@ class Settler:
         self.leads = False
 
     def start(self) -> None:
+        self.recover()
+        self._thread.start()
+
+    def recover(self) -> None:
+        """Finish what a kill, or an older version, left of studies that have closed or ended."""
         self._close_again()
         self._destroy_keys()
         seal_older(self._database, self._locations)
-        self._thread.start()
 
     def ask(self, study_id: str) -> None:
         """Settle this study as soon as others are done. Asking twice does no harm."""
