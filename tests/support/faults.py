@@ -19,7 +19,7 @@ from pathlib import Path
 import httpx2
 
 from support.lives import Lives, until
-from support.serving import WHO, WITHOUT_FEATURES, Asked, asked
+from support.serving import WITHOUT_FEATURES, Asked, asked, owner
 from truthful.release import Receipt, Release, verify
 from truthful.service.locations import Settings
 from truthful.service.pages import Service
@@ -27,7 +27,7 @@ from truthful.service.settle_study import Settler
 from truthful.service.signing import COOKIE
 from truthful.store import accounts, answers, studies
 from truthful.store.studies import TOLD
-from truthful.store.tables import Role, State
+from truthful.store.tables import State
 
 PLAYERS, BROWSERS = 24, 4
 #: What is left beside a settled study, and in its settlement.
@@ -111,10 +111,11 @@ class Theatre:
             until(lambda: sum(person.acknowledged for person in cast.values()) >= PLAYERS)
             path = f"/studies/{study.study_id}"
             self._interrupt("closing", lambda: _try(analyst, f"{path}/close", name=study.plan.study.name))
+            # It is refused, as often as need be, while fewer are known to have answered than a study is closed with.
             until(
                 lambda: (
                     _try(analyst, f"{path}/close", name=study.plan.study.name)
-                    or self._past(study, State.OPEN)
+                    and self._past(study, State.OPEN)
                 )
             )
             self._interrupt("settling", lambda: None, lambda: self._look(study, seen))
@@ -166,7 +167,7 @@ class Theatre:
 
     def _analyst(self) -> httpx2.Client:
         with self.service.database.writing() as session:
-            token = accounts.sign_in(session, accounts.account(session, WHO, Role.ANALYST, WHO))
+            token = accounts.sign_in(session, owner(session))
         return httpx2.Client(base_url=self.lives.url, cookies={COOKIE: token}, timeout=30)
 
     def _past(self, study: Asked, state: State) -> bool:
