@@ -14,7 +14,8 @@ from starlette.testclient import TestClient
 
 from support.sealed import said
 from support.serving import URL, Asked, Served, code_of, served
-from truthful.store.tables import Table
+from truthful.store.answers import opened
+from truthful.store.tables import Answer, Table
 
 GERMAN = "de"
 MOVES = ("consent", "dispute", "undispute", "review", "submit", "withdraw")
@@ -90,9 +91,12 @@ class Her:
 
 
 def everything(here: Served) -> dict[str, list[Any]]:
-    """All that the database holds."""
+    """All that the database holds, with answers as they were given: sealed they look different each time."""
     with here.service.database.reading() as session:
-        return {
+        held = {
             name: sorted(map(repr, session.execute(select(table)).all()))
             for name, table in Table.metadata.tables.items()
         }
+        given = session.scalars(select(Answer)).all()
+        spoken = {(row.study_id, row.player): opened(here.service.database.seals, row) for row in given}
+        return held | {"answers": sorted(map(repr, spoken.items()))}
