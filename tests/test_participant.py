@@ -19,6 +19,7 @@ from support.participant_pages import ASKING, pages
 from support.participants import MOVES, OPENED, STRANGER, Her, everything, quiet
 from support.serving import (
     ANSWERS,
+    PAYER,
     RECORDS,
     STUDY,
     WHO,
@@ -244,8 +245,10 @@ ENGLISH = re.compile(r"\b(the|and|your|of|is|are|for|with|this|that|answer|you|t
 
 
 def english(page: str) -> list[str]:
-    """The English words that can be read on a page, but for its foot, where languages are chosen."""
-    text = re.sub(r"<(style|script|footer).*?</\1>|<[^>]*>", " ", unescape(page), flags=re.DOTALL)
+    """The English words that can be read on a page, but for the payer's name and its foot, where languages are chosen."""
+    text = re.sub(r"<(style|script|footer).*?</\1>|<[^>]*>", " ", unescape(page), flags=re.DOTALL).replace(
+        PAYER, ""
+    )
     return ENGLISH.findall(text.lower())
 
 

@@ -182,7 +182,7 @@ def test_a_port_in_use_is_said_to_be(tmp_path: Path, run: Run) -> None:
         (["--host", "192.0.2.1"], "cannot listen on '192.0.2.1'"),
         (["--host", "no-such-host.invalid"], "cannot listen on"),
         (["--port", "70000"], "port is 70000"),
-        (["--port", "0", "--analyst", ""], "give a name"),
+        (["--port", "0", "--analyst", ""], "give 1 to 100"),
         (["--port", "0", "--database", "mysql://x"], "give sqlite:///FILE or postgresql://"),
         (["--port", "0", "--database", "postgresql://u:secret@127.0.0.1:1/x"], "cannot be opened"),
         (["--port", "0", "--database", "sqlite:////nowhere/at/all.db"], "cannot be opened"),
