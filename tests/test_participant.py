@@ -245,7 +245,7 @@ ENGLISH = re.compile(r"\b(the|and|your|of|is|are|for|with|this|that|answer|you|t
 
 
 def english(page: str) -> list[str]:
-    """The English words that can be read on a page, but for the payer's name and its foot, where languages are chosen."""
+    """The English words that can be read on a page, but for the payer's name and its foot."""
     text = re.sub(r"<(style|script|footer).*?</\1>|<[^>]*>", " ", unescape(page), flags=re.DOTALL).replace(
         PAYER, ""
     )
