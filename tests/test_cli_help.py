@@ -59,6 +59,7 @@ def test_help_is_shown_for_everything(run: Run) -> None:
         "log",
         "bots",
         "identity",
+        "purge",
         "rotate-key",
         "pilot",
     }
@@ -80,7 +81,7 @@ FEWER = {"simulate": ("--runs", "5"), "audit": ("--samples", "1000")}
 
 
 # A server runs until it is stopped, and others need one or what it keeps: tests of their own run them.
-SERVED = {"serve", "bots", "log", "rotate-key", "identity"}
+SERVED = {"serve", "bots", "log", "purge", "rotate-key", "identity"}
 SERVED |= {name for name in commands() if name.startswith("account ")}
 
 

@@ -4,15 +4,15 @@ from __future__ import annotations
 
 import os
 import struct
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import closing
 from pathlib import Path
 
 import pytest
-from sqlalchemy import select, text
+from sqlalchemy import select
 from support.commands import Run
 from support.databases import KINDS, database_url
-from support.sealed import codes, said
+from support.sealed import Killed, codes, dying, files, found_in, said
 from support.serving import Asked, Served, answer_all, asked, close, served, settle_with_less
 
 from truthful.errors import InputError, Refused
@@ -34,30 +34,10 @@ def here(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Served]:
         yield running
 
 
-def files(here: Served, directory: Path) -> Iterator[Path]:
-    """Every file of a service and of its database, PostgreSQL's own among them."""
-    yield from (path for path in directory.rglob("*") if path.is_file())
-    if not here.service.database.is_sqlite:
-        with here.service.database.reading() as session:
-            session.execute(text("CHECKPOINT"))
-            of_server = Path(session.scalar(text("SHOW data_directory")) or "")
-        yield from (path for path in of_server.rglob("*") if path.is_file())
-
-
 def as_written(number: float) -> set[bytes]:
     """A number as databases and files may hold it."""
     kinds = [struct.pack(kind, number) for kind in ("<d", ">d")]
     return {repr(number).encode(), *kinds}
-
-
-def found_in(paths: Iterator[Path], wanted: set[bytes]) -> set[tuple[str, bytes]]:
-    return {
-        (path.name, one)
-        for path in paths
-        for content in [path.read_bytes()]
-        for one in wanted
-        if one in content
-    }
 
 
 def settled(here: Served) -> StoredStudy:
@@ -189,7 +169,7 @@ def test_a_key_is_replaced_whenever_it_is_killed(
 
         with monkeypatch.context() as patch:
             for name in ("fsync", "replace"):
-                patch.setattr(os, name, _dying(getattr(os, name), steps, killed))
+                patch.setattr(os, name, dying(getattr(os, name), steps, killed))
             try:
                 assert rotate(Settings(tmp_path)) == 2
                 break
@@ -212,19 +192,6 @@ def test_a_key_is_replaced_whenever_it_is_killed(
     with exclusive(tmp_path):
         assert "Stop it, rotate the key" in " ".join(run("rotate-key", tmp_path).err.split())
     assert "There is no service in" in run("rotate-key", tmp_path / "studies").err
-
-
-class Killed(BaseException):
-    """As a program is that does nothing more."""
-
-
-def _dying(real: Callable[..., object], steps: Iterator[int], last: int) -> Callable[..., object]:
-    def step(*given: object) -> object:
-        if next(steps, None) == last:
-            raise Killed
-        return real(*given)
-
-    return step
 
 
 def _require_readable(directory: Path, ended: str, study: Asked) -> None:

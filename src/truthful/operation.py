@@ -101,6 +101,29 @@ def rotate_key(
         print(f"The key was replaced, and {sealed} studies are sealed with new ones. Make a new backup now.")
 
 
+@app.command(epilog="Example: truthful purge my-service 3f9c2a7be104")
+def purge(
+    directory: options.KeptDirectory,
+    study: Annotated[str, typer.Argument(help="The study, as in its public address: /s/STUDY.")],
+    unpaid: Annotated[
+        bool, typer.Option("--unpaid", help="Erase even if payments are not marked as sent.")
+    ] = False,
+    database: options.DatabaseUrl = None,
+    as_json: options.AsJson = False,
+) -> None:
+    """Erase for good what a service holds of a study's people, once it has ended; the result stays."""
+    with _service_installed("The service needs"):
+        from truthful.service import purging
+        from truthful.service.locations import Settings
+    done = purging.purge_from(Settings(directory, database=database), study, unpaid=unpaid)
+    if as_json:
+        print_json({"study": study, **done.record()})
+    else:
+        print(
+            f"Erased what was held of {done.totals['people']:,} paid people. The result and the totals stay."
+        )
+
+
 @app.command(
     epilog="Example: truthful bots http://127.0.0.1:8000/welcome/TOKEN --players 500 --mix honest=0.9,liar=0.1"
 )

@@ -1,10 +1,12 @@
-"""What is sealed in a database, looked at and changed by whoever has the keys."""
+"""What is sealed in a database, looked at and changed by whoever has the keys; what files hold; and being killed."""
 
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
-from sqlalchemy import select
+from sqlalchemy import select, text
 from sqlalchemy.orm import Session
 
+from support.serving import Served
 from truthful.store.answers import ANSWER, OpenedAnswer, code_of, opened, pack
 from truthful.store.database import Database
 from truthful.store.seals import Seals, new_secret, seals_of
@@ -46,3 +48,36 @@ def codes(session: Session, study_id: str) -> dict[str, str | None]:
 
 def _seal(session: Session, study_id: str) -> str:
     return session.get_one(StoredStudy, study_id).seal or ""
+
+
+def files(here: Served, directory: Path) -> Iterator[Path]:
+    """Every file of a service and of its database, PostgreSQL's own among them."""
+    yield from (path for path in directory.rglob("*") if path.is_file())
+    if not here.service.database.is_sqlite:
+        with here.service.database.reading() as session:
+            session.execute(text("CHECKPOINT"))
+            of_server = Path(session.scalar(text("SHOW data_directory")) or "")
+        yield from (path for path in of_server.rglob("*") if path.is_file())
+
+
+def found_in(paths: Iterator[Path], wanted: set[bytes]) -> set[tuple[str, bytes]]:
+    return {
+        (path.name, one)
+        for path in paths
+        for content in [path.read_bytes()]
+        for one in wanted
+        if one in content
+    }
+
+
+class Killed(BaseException):
+    """As a program is that does nothing more."""
+
+
+def dying(real: Callable[..., object], steps: Iterator[int], last: int) -> Callable[..., object]:
+    def step(*given: object) -> object:
+        if next(steps, None) == last:
+            raise Killed
+        return real(*given)
+
+    return step

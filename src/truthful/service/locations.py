@@ -9,6 +9,7 @@ service/
   studies/ID/answers.key   opens what people said, in the database and in books.sealed
   studies/ID/links.key     makes links that are mailed, or that people of a panel come by
   studies/ID/draw-*.key    made when the study is frozen: the noise follows from it; destroyed once a result is there
+  studies/ID/erased.json   that its people's data are erased, or being erased; older databases are erased by it again
   studies/ID/closed.json   which answers the study was closed with, and the lot that rounds payments to coins
   studies/ID/ledger.json   every release ever drawn: never removed, and no backup of the database brings it back
   studies/ID/settlement/   release.json, report.html, and sealed: what everybody is due, and settlement.json

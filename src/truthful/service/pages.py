@@ -14,14 +14,14 @@ import tomllib
 from collections.abc import Iterable
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
-from datetime import datetime
+from datetime import date, datetime
 from decimal import Decimal
 from functools import cache, cached_property, lru_cache, partial
 from importlib import resources
 from typing import Annotated, Any
 
 from babel import Locale, UnknownLocaleError, negotiate_locale
-from babel.dates import format_datetime
+from babel.dates import format_date, format_datetime
 from babel.numbers import NumberFormatError, format_currency, format_decimal, format_percent, parse_decimal
 from fastapi import Depends
 from jinja2 import Environment, PackageLoader, StrictUndefined, select_autoescape
@@ -141,6 +141,11 @@ def moment(time: datetime, locale: Locale) -> str:
     return f"{format_datetime(time, 'medium', locale=locale)} UTC"
 
 
+def day(time: date, locale: Locale) -> str:
+    """A day, in words."""
+    return str(format_date(time, "long", locale=locale))
+
+
 def read_number(text: str, locale: Locale) -> float | None:
     """The number that somebody typed, in her language or plainly; None if it is none."""
     words = text.strip().replace("\u2212", "-").replace(" ", "").replace("\u00a0", "").replace("\u202f", "")
@@ -213,6 +218,7 @@ def page(request: Request, template: str, *, status: int = 200, **values: Any) -
         number=partial(number, locale=texts.locale),
         percent=partial(percent, locale=texts.locale),
         moment=partial(moment, locale=texts.locale),
+        day=partial(day, locale=texts.locale),
         **{"account": None, **values},
     )
     return HTMLResponse(shown, status, headers={"Vary": "Accept-Language, Cookie"})

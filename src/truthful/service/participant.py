@@ -78,6 +78,8 @@ class ParticipantView:
 
     @property
     def page(self) -> str:
+        if self.stored.erased is not None:
+            return "erased"
         if self.stored.state != State.OPEN:
             paid = "cancelled" if self.stored.state == State.CANCELLED else "paid"
             return "shut" if not self.knows else paid if self.due is not None else "closed"

@@ -9,7 +9,7 @@ from __future__ import annotations
 import csv
 import io
 from dataclasses import dataclass
-from typing import Annotated
+from typing import Annotated, Any
 
 from fastapi import APIRouter, Depends
 from sqlalchemy.orm import Session
@@ -17,14 +17,14 @@ from starlette.concurrency import run_in_threadpool
 from starlette.datastructures import UploadFile
 from starlette.responses import Response
 
-from truthful.coins import Bill, Kind
+from truthful.coins import Bill, Kind, in_currency
 from truthful.errors import InputError, Refused
 from truthful.service.locations import Locations
 from truthful.service.pages import download, go, language
 from truthful.service.signing import SignedIn, signed_in
 from truthful.store import studies
 from truthful.store.audit_log import log
-from truthful.store.studies import Unknown
+from truthful.store.studies import NotNow, Unknown
 from truthful.store.tables import Role, StoredStudy
 
 router = APIRouter()
@@ -68,19 +68,34 @@ def _settled_bill(visit: SignedIn, study_id: str) -> StudyBill:
         stored = _payable(session, visit).get(study_id)
         if stored is None:
             raise Unknown("There is no such settled study.")
+        if stored.erased:
+            raise NotNow(f"The amounts of this study were erased on {stored.erased:%Y-%m-%d}.")
         return _bill(session, visit.service.locations, stored)
 
 
 @router.get("/payments")
 def payments(visit: Paying) -> Response:
     with visit.reading() as session:
-        ended = _payable(session, visit).values()
-        bills = [_bill(session, visit.service.locations, stored) for stored in ended]
-    return visit.page("payer/payments.html", bills=bills)
+        ended = list(_payable(session, visit).values())
+        bills = [_bill(session, visit.service.locations, stored) for stored in ended if not stored.erased]
+    erased = [_erased(visit, stored) for stored in ended if stored.erased]
+    return visit.page("payer/payments.html", bills=bills, erased=erased)
+
+
+def _erased(visit: SignedIn, stored: StoredStudy) -> dict[str, Any]:
+    """What is known of the payments of a study whose people's data were erased."""
+    totals = stored.totals or {}
+    paid = in_currency(totals["coins"], totals["digits"])
+    currency = visit.plan(stored.id).study.currency
+    return {"stored": stored, "total": paid, "currency": currency, **totals}
 
 
 @router.get("/payments/{study_id}")
 def study_payments(visit: Paying, study_id: str) -> Response:
+    with visit.reading() as session:
+        stored = _payable(session, visit).get(study_id)
+    if stored is not None and stored.erased:
+        return visit.page("payer/erased.html", gone=_erased(visit, stored))
     return _study_page(visit, _settled_bill(visit, study_id))
 
 

@@ -29,7 +29,7 @@ import pyarrow.parquet
 from sqlalchemy.orm import Session
 
 from truthful.coins import coin_digits, first_lot, in_coins, in_millionths
-from truthful.errors import Refused, WorseThanPromised
+from truthful.errors import InputError, Refused, WorseThanPromised
 from truthful.files import PAYMENTS, RECEIPTS, exclusive, write_quickly
 from truthful.guarantees import Guarantees
 from truthful.lattice import KEY_BYTES
@@ -38,6 +38,7 @@ from truthful.service.keeping import read_books, renew, renew_old, seal_books, s
 from truthful.service.locations import Locations, SettledElsewhere
 from truthful.service.monitoring import complain
 from truthful.service.offer import base_payments
+from truthful.service.purging import finish, purge_due, today
 from truthful.settlement import settle
 from truthful.store import accounts, answers, roster, studies
 from truthful.store.answers import Reported
@@ -108,6 +109,11 @@ def obstacles(
         )
     elif invitation.consent_sha256 != (None if document is None else document.sha256):
         yield OTHER_DOCUMENT, "document"
+    elif (day := plan.study.declared.invitation.delete_after) is not None and day < today():
+        yield (
+            f"People's data would be erased after {day} (invitation.delete_after), which is over. Give a day to come.",
+            "invitation",
+        )
     if plan.mechanism.payments == "expected":
         yield PEOPLE_MAY_OWE, "plan"
     if plan.players < studies.COARSE:
@@ -117,6 +123,17 @@ def obstacles(
             f"{brought:,} people were brought, but the plan is for {plan.players:,}. Plan it for all of them, or bring "
             "fewer.",
             "plan",
+        )
+
+
+def require_kept(plan: Plan, deadline: datetime) -> None:
+    """People's data are kept until the deadline at least: people are told both."""
+    told = plan.study.declared.invitation
+    if told is not None and told.delete_after is not None and told.delete_after < deadline.date():
+        raise InputError(
+            f"The deadline is {deadline:%Y-%m-%d}, but people are told that their data are erased after "
+            f"{told.delete_after} (invitation.delete_after). Give an earlier deadline, or a later day in a study that "
+            "is not frozen yet."
         )
 
 
@@ -144,6 +161,7 @@ def freeze(
         if (invitation := plan.study.declared.invitation) and invitation.payer:
             accounts.share(session, study_id, accounts.named(session, invitation.payer), who)
         if deadline is not None:
+            require_kept(plan, deadline)
             studies.set_deadline(session, study_id, who, deadline)
         frozen = {
             "rehearsal": rehearsal,
@@ -327,6 +345,7 @@ class Settler:
 
     def recover(self) -> None:
         """Finish what a kill, or an older version, left of studies that have closed or ended."""
+        finish(self._database, self._locations)
         self._close_again()
         self._destroy_keys()
         seal_older(self._database, self._locations)
@@ -457,6 +476,8 @@ class Settler:
             if not self._ended.is_set():
                 problems.append(self._settle(study_id))
         renew_old(self._database, self._locations)
+        finish(self._database, self._locations)
+        purge_due(self._database, self._locations, today())
         return not any(problems)
 
     def _settle(self, study_id: str) -> str | None:

@@ -201,24 +201,28 @@ class Database:
                     f"The database {self.shown} is damaged: {found}. Bring a backup back; nothing was changed."
                 )
 
-    def clean(self) -> None:
-        """Write anew what is kept, so that nothing is left of what is not, neither in tables nor in SQLite's log."""
+    def clean(self) -> bool:
+        """Write anew what is kept, so that nothing is left of what is not, neither in tables nor in SQLite's log.
+
+        Whether that succeeded: not while somebody reads the log. PostgreSQL counts anew too, because its statistics
+        hold ids of those who were there.
+        """
         if self.is_sqlite:
             self._outside("VACUUM")
-            self.truncate_log()
-        else:
-            with self._readers.connect() as connection:
-                connection.exec_driver_sql("VACUUM FULL answers, due, players")
+            return self.truncate_log()
+        with self._readers.connect() as connection:
+            connection.exec_driver_sql("VACUUM (FULL, ANALYZE) answers, due, mails, players, surveys")
+            connection.exec_driver_sql("VACUUM pg_statistic")
+        return True
 
-    def truncate_log(self) -> None:
+    def truncate_log(self) -> bool:
         """Empty SQLite's log, which keeps what was overwritten. While somebody reads, that waits for the next time."""
-        if self.is_sqlite:
-            self._outside("PRAGMA wal_checkpoint(TRUNCATE)")
+        return not self.is_sqlite or self._outside("PRAGMA wal_checkpoint(TRUNCATE)")[0] == 0
 
-    def _outside(self, statement: str) -> None:
-        """Do something to SQLite's file that is no transaction."""
+    def _outside(self, statement: str) -> Any:
+        """Do something to SQLite's file that is no transaction; the first row of what it says."""
         with closing(self.engine.raw_connection()) as connection:
-            connection.cursor().execute(statement)
+            return connection.cursor().execute(statement).fetchone()
 
     def reading(self) -> Session:
         """Nothing is written. SQLite gives one view for the whole block, PostgreSQL one for each statement.

@@ -33,7 +33,7 @@ from truthful.store.answers import OpenedAnswer
 from truthful.store.audit_log import log
 from truthful.store.seals import Unreadable, seals_of
 from truthful.store.studies import NotNow, OpenedDue, Unknown, find, lock_draft, opened_due
-from truthful.store.tables import Answer, Due, Mail, Player, State, StoredStudy
+from truthful.store.tables import Answer, Due, ErasedLink, Mail, Player, State, StoredStudy
 from truthful.study import Study
 from truthful.study.declaration import PLAYER, PREDICTION
 
@@ -315,7 +315,7 @@ def standing(session: Session, token: str) -> Standing:
 def _standing(session: Session, token: str) -> Standing:
     found = session.connection().execute(_STANDING, {"link": hash_token(token)}).first()
     if found is None:
-        raise Unknown("This link leads nowhere.")
+        return _erased(session, token)
     values, seals = iter(found), seals_of(session)
     player, study, answer, due = (_read(table, names, values) for table, names in _STOOD.items())
     return Standing(
@@ -325,6 +325,15 @@ def _standing(session: Session, token: str) -> Standing:
         opened_due(seals, due) if due.player else None,
         answers.code_of(session, player),
     )
+
+
+def _erased(session: Session, token: str) -> Standing:
+    """How somebody stands whose data were erased: nothing is known of her but that this was her link."""
+    gone = session.get(ErasedLink, hash_token(token))
+    if gone is None:
+        raise Unknown("This link leads nowhere.")
+    nobody = Player(study_id=gone.study_id, player="", features={}, disputed=False)
+    return Standing(nobody, find(session, gone.study_id), None, None, None)
 
 
 def _read(table: type[Any], names: Sequence[str], values: Iterator[Any]) -> Any:

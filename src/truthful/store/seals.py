@@ -225,6 +225,8 @@ class Seals:
         """Nobody can read again what was said in this study."""
         shred(self.path(study_id))
         self._known.pop(study_id, None)
+        for link in [link for link, place in list(self.places.items()) if place.study_id == study_id]:
+            self.places.pop(link, None)
 
     def _of(self, study_id: str, *, again: bool = False) -> tuple[StudyKeys, dict[str, StudyKey]]:
         if (found := self._known.get(study_id)) is not None and not again:

@@ -176,6 +176,9 @@ class StoredStudy(Table):
     accepts_less: Mapped[bool] = mapped_column(default=False)
     release: Mapped[str | None] = mapped_column(Text)  # release.json
     report: Mapped[str | None] = mapped_column(Text)  # report.html
+    #: When its people's data were erased, and what they were paid in all: people, coins, digits, and how many unsent.
+    erased: Mapped[datetime | None]
+    totals: Mapped[dict[str, Any] | None] = mapped_column(JSON(none_as_null=True))
 
 
 class ConsentDocument(Table):
@@ -209,6 +212,15 @@ class Player(Table):
     sealed_code: Mapped[bytes | None] = mapped_column(LargeBinary)
     sent: Mapped[datetime | None]  # when her payment was, as the payer says
     disputed: Mapped[bool] = mapped_column(default=False)  # she says that her features are wrong
+
+
+class ErasedLink(Table):
+    """The hash of the link of somebody whose data were erased, so that who follows it is told."""
+
+    __tablename__ = "erased_links"
+
+    link: Mapped[str] = mapped_column(String(64), primary_key=True)
+    study_id: Mapped[str] = mapped_column(COLUMN, ForeignKey("surveys.id"), key="study_id")
 
 
 class Sending(enum.StrEnum):

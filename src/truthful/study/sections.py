@@ -6,6 +6,8 @@ import math
 import re
 from collections import Counter
 from collections.abc import Iterable, Mapping
+from contextlib import suppress
+from datetime import date
 from pathlib import Path
 from typing import Annotated, Any, Literal, cast
 
@@ -189,6 +191,18 @@ class Invitation(Section):
     consent_sha256: Text | None = None
     payer: Word | None = None
     asker_pays: Flag | None = None
+    delete_after: date | None = None
+
+    @field_validator("delete_after", mode="before")
+    @classmethod
+    def _day(cls, value: Any) -> Any:
+        """A day as TOML has it; records of studies have it as text."""
+        if isinstance(value, str):
+            with suppress(ValueError):
+                return date.fromisoformat(value)
+        if value is not None and type(value) is not date:
+            raise wrong((), f"is {value!r}; give a day, as 2027-06-30, without quotes and without a time.")
+        return value
 
     @model_validator(mode="after")
     def _whole_document(self) -> Invitation:

@@ -30,6 +30,7 @@ from truthful.service.locations import FilesMissing
 from truthful.service.offer import bases, terms
 from truthful.service.pages import HTML, csv_text, download, go, picture_response
 from truthful.service.public import forest_chart, shown_results
+from truthful.service.purging import today
 from truthful.service.settle_study import (
     NOT_PLANNED,
     PLACES,
@@ -37,6 +38,7 @@ from truthful.service.settle_study import (
     cancel_study,
     freeze,
     obstacles,
+    require_kept,
     similar_studies,
 )
 from truthful.service.signing import Analyst, SignedIn
@@ -200,11 +202,21 @@ def one_study(visit: Analyst, stored: Found) -> Response:
         return settling_page(visit, stored)
     plan = visit.plan(stored.id)
     if stored.state == State.CANCELLED:
-        return visit.page("analyst/cancelled.html", stored=stored, plan=plan)
-    shown = shown_results(stored, plan, visit.locale)
+        return visit.page("analyst/cancelled.html", stored=stored, plan=plan, **_kept(visit, stored))
+    shown = shown_results(stored, plan, visit.locale) | _kept(visit, stored)
     return visit.page(
         "analyst/settled.html", stored=stored, plan=plan, place=f"/studies/{stored.id}", **shown
     )
+
+
+def _kept(visit: SignedIn, stored: StoredStudy) -> dict[str, Any]:
+    """Until when people's data are kept, and whether only payments are waited for."""
+    told = visit.plan(stored.id).study.declared.invitation
+    until = None if told is None else told.delete_after
+    over = until is not None and stored.erased is None and until < today()
+    with visit.reading() as session:
+        waits = over and studies.count_unsent(session, stored.id) > 0
+    return {"kept_until": until, "waits": waits}
 
 
 @router.post("/studies/{study_id}/remove")
@@ -416,6 +428,7 @@ def move_deadline(visit: Analyst, stored: Found, sent: Sent) -> Response:
         if deadline is None:
             raise InputError("No deadline was given. Give a day and a time.")
         with visit.writing() as session:
+            require_kept(visit.plan(stored.id), deadline)
             studies.set_deadline(session, stored.id, visit.who, deadline)
     except InputError as problem:
         if stored.state != State.OPEN:

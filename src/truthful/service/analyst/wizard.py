@@ -45,7 +45,7 @@ LARGEST_DOCUMENT = 5_000_000
 #: The fields of each step, `#` before those that hold a number. Features come in rows of their own.
 TYPED = {
     "question": ("name", "currency", "answer_kind", "response", "#low", "#high", "#levels", "question"),
-    "invitation": ("asked_by", "purpose", "contact", "payer", "asker_pays"),
+    "invitation": ("asked_by", "purpose", "contact", "payer", "asker_pays", "delete_after"),
     "people": ("design", "#least_eigenvalue", "protects", "hide_matrix", "features_public"),
     "beliefs": (
         *("predictions", "#sure", "#spread", "#effect", "#plausible_low", "#plausible_high"),
