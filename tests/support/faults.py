@@ -229,7 +229,8 @@ def require_whole(service: Service, study: Asked, cast: dict[str, Person], seen:
     directory = service.locations.study(study.study_id)
     assert len(json.loads((directory / "ledger.json").read_text())["releases"]) == 1
     assert {path.name for path in directory.iterdir()} == FILES
-    assert {path.name for path in (directory / "settlement").iterdir()} == SETTLEMENT
+    found = {path.name for path in (directory / "settlement").iterdir()}
+    assert found == SETTLEMENT, (directory, found)
 
 
 def run(

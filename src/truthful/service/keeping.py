@@ -35,6 +35,8 @@ def seal_books(seals: Seals, locations: Locations, study_id: str) -> None:
     """Seal what a settlement wrote for its own side; in clear nothing of it stays on the disk."""
     directory = locations.settlement(study_id)
     path, books = directory / SEALED_BOOKS, [directory / name for name in PRIVATE]
+    for unwritten in directory.glob(f".{SEALED_BOOKS}.*"):  # what a killed write left
+        unwritten.unlink()
     there = [book for book in books if book.exists()]
     if there and not path.exists():
         _seal(seals, path, study_id, {book.name: book.read_bytes() for book in there})

@@ -109,7 +109,7 @@ def obstacles(
         )
     elif invitation.consent_sha256 != (None if document is None else document.sha256):
         yield OTHER_DOCUMENT, "document"
-    elif (day := plan.study.declared.invitation.delete_after) is not None and day < today():
+    elif (day := invitation.delete_after) is not None and day < today():
         yield (
             f"People's data would be erased after {day} (invitation.delete_after), which is over. Give a day to come.",
             "invitation",
