@@ -61,6 +61,8 @@ def test_help_is_shown_for_everything(run: Run) -> None:
         "identity",
         "purge",
         "rotate-key",
+        "backup",
+        "restore",
         "pilot",
     }
     for name in commands():
@@ -81,7 +83,7 @@ FEWER = {"simulate": ("--runs", "5"), "audit": ("--samples", "1000")}
 
 
 # A server runs until it is stopped, and others need one or what it keeps: tests of their own run them.
-SERVED = {"serve", "bots", "log", "purge", "rotate-key", "identity"}
+SERVED = {"serve", "bots", "log", "purge", "rotate-key", "identity", "backup", "restore"}
 SERVED |= {name for name in commands() if name.startswith("account ")}
 
 

@@ -124,6 +124,45 @@ def purge(
         )
 
 
+@app.command(epilog="Example: truthful backup my-service backup.zip")
+def backup(
+    directory: options.KeptDirectory,
+    file: options.NewBackup,
+    database: options.DatabaseUrl = None,
+    as_json: options.AsJson = False,
+) -> None:
+    """Copy all that a service keeps into one new file, while it runs. The service's key opens it and is not in it."""
+    with _service_installed("The service needs"):
+        from truthful.service import backups
+        from truthful.service.locations import Settings
+    made = backups.back_up(Settings(directory, database=database), file)
+    print_json(asdict(made)) if as_json else print(
+        f"Wrote {file}: {made.words()}.\nNobody can read or restore it without the service's key (truthful.key, or "
+        "TRUTHFUL_KEY), which is not in it. Keep a copy of the key elsewhere, where no backups are."
+    )
+
+
+@app.command(epilog="Example: truthful restore backup.zip restored-service")
+def restore(
+    file: options.KeptBackup,
+    directory: options.RestoredDirectory,
+    database: options.DatabaseUrl = None,
+    as_json: options.AsJson = False,
+) -> None:
+    """Make a service from a backup, where nothing is yet. The original must not run again: both would take answers."""
+    with _service_installed("The service needs"):
+        from truthful.service.locations import Settings
+        from truthful.service.restoring import restore as restored
+    found = restored(file, Settings(directory, database=database))
+    print_json(asdict(found)) if as_json else print(
+        f"Restored {directory} as it was on {found.made}: {found.words()}.\n"
+        "The service that was backed up must not run again: both would take answers, and of different answers in both "
+        "there would be two results. Studies that were closed go on to the same result.\n"
+        "Everybody signs in again, and links to sign in are void. What was purged, changed or taken back after that "
+        "time is here again: see to it before you start the service."
+    )
+
+
 @app.command(
     epilog="Example: truthful bots http://127.0.0.1:8000/welcome/TOKEN --players 500 --mix honest=0.9,liar=0.1"
 )

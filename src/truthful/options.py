@@ -177,6 +177,12 @@ ServiceDirectory = Annotated[
     Path, typer.Argument(help="Where the service keeps everything; created if it does not exist.")
 ]
 KeptDirectory = Annotated[Path, typer.Argument(help="The service's directory.")]
+NewBackup = Annotated[Path, typer.Argument(help="The file to write; it must not exist yet.")]
+KeptBackup = Annotated[Path, typer.Argument(help="A file that `truthful backup` wrote.")]
+RestoredDirectory = Annotated[
+    Path,
+    typer.Argument(help="The directory to make. It may hold truthful.key, and nothing else."),
+]
 Host = Annotated[
     str, typer.Option(help="The address to listen on; 0.0.0.0 is all of this machine's addresses.")
 ]

@@ -229,8 +229,7 @@ def require_whole(service: Service, study: Asked, cast: dict[str, Person], seen:
     directory = service.locations.study(study.study_id)
     assert len(json.loads((directory / "ledger.json").read_text())["releases"]) == 1
     assert {path.name for path in directory.iterdir()} == FILES
-    found = {path.name for path in (directory / "settlement").iterdir()}
-    assert found == SETTLEMENT, (directory, found)
+    assert {path.name for path in (directory / "settlement").iterdir()} == SETTLEMENT
 
 
 def run(

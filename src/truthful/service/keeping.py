@@ -10,7 +10,7 @@ from __future__ import annotations
 import json
 import time
 from base64 import b64decode, b64encode
-from contextlib import closing, suppress
+from contextlib import ExitStack, closing, suppress
 from pathlib import Path
 
 from sqlalchemy.orm import Session
@@ -129,6 +129,14 @@ def _rotate(settings: Settings, database: Database) -> int:
                 "the service and let it be settled or cancelled first. Nothing was changed."
             )
         sealed = [stored.id for stored in studies.everything(session) if stored.seal is not None]
+    with ExitStack() as stack:
+        for study_id in sealed:  # nobody backs them up meanwhile
+            stack.enter_context(settings.locations.settling(study_id))
+        _replace_service_key(settings, database, sealed)
+    return len(sealed)
+
+
+def _replace_service_key(settings: Settings, database: Database, sealed: list[str]) -> None:
     seals, in_file = database.seals, settings.told_key is None
     if in_file:
         seals.masters = (new_secret(), *seals.masters)
@@ -141,7 +149,6 @@ def _rotate(settings: Settings, database: Database) -> int:
     _replace_all(database, settings.locations, sealed)
     if in_file:
         write_key(settings.directory, seals.masters[:1])
-    return len(sealed)
 
 
 def _replace_all(database: Database, locations: Locations, sealed: list[str]) -> None:

@@ -237,7 +237,7 @@ def settle_study(
             renew(database, locations, study_id)
         with database.reading() as session:
             locations.require_same_answers(study_id, answers.fingerprint(session, study_id))
-            reports = _reports(plan, list(answers.reports(session, study_id)))
+            reports = _reports(plan, answers.in_order(session, study_id))
         directory = locations.settlement(study_id)
         if not directory.exists():
             locations.require_key(study_id, stored.key_sha256)

@@ -207,6 +207,11 @@ def reports(session: Session, study_id: str) -> Iterator[Reported]:
         yield row.player, features, answer.value, answer.prediction
 
 
+def in_order(session: Session, study_id: str) -> list[Reported]:
+    """The same in an order that no database's own rules for letters change."""
+    return sorted(reports(session, study_id), key=lambda report: report[0])
+
+
 def features(session: Session, study_id: str) -> list[dict[str, Any]]:
     """The features of those who answered, by player, and nothing of what they said."""
     return list(session.scalars(_answered(study_id, Player.features)))
@@ -224,7 +229,7 @@ def fingerprint(session: Session, study_id: str) -> str:
     It takes a key, so that nobody can try out which answers have it.
     """
     whole = hmac.new(seals_of(session).hashing(study_id), digestmod=hashlib.sha256)
-    for report in sorted(reports(session, study_id), key=lambda report: report[0]):
+    for report in in_order(session, study_id):
         whole.update(f"{report!r}\n".encode())
     return whole.hexdigest()
 

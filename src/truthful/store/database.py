@@ -18,8 +18,9 @@ from typing import Any, TypeVar
 from alembic import command
 from alembic.config import Config
 from alembic.runtime.migration import MigrationContext
+from alembic.script import ScriptDirectory
 from alembic.util import CommandError
-from sqlalchemy import Connection, Engine, create_engine, event, inspect, select
+from sqlalchemy import Connection, Engine, create_engine, event, inspect, literal, select
 from sqlalchemy.engine import URL, make_url
 from sqlalchemy.exc import ArgumentError, DatabaseError, DisconnectionError, OperationalError, SQLAlchemyError
 from sqlalchemy.orm import Session, sessionmaker
@@ -27,7 +28,7 @@ from sqlalchemy.pool import ConnectionPoolEntry
 
 from truthful.errors import InputError
 from truthful.store.seals import Seals
-from truthful.store.tables import StoredStudy
+from truthful.store.tables import LogEnd, StoredStudy, Table
 
 T = TypeVar("T")
 #: What PostgreSQL says where two transactions stood in each other's way, and how often they try.
@@ -162,10 +163,28 @@ class Database:
         with self.reading() as session:
             return session.scalar(select(StoredStudy.id).where(StoredStudy.seal.is_not(None))) is not None
 
+    @property
+    def revision(self) -> str | None:
+        """The form of the tables; None if there are none."""
+        with self._told(), self.engine.connect() as connection:
+            return MigrationContext.configure(connection).get_current_revision()
+
+    @property
+    def tables_with_rows(self) -> list[str]:
+        """Tables of ours in which something is kept, whatever their form."""
+        with self._told(), self.engine.connect() as connection:
+            ours = set(Table.metadata.tables) & set(inspect(connection).get_table_names())
+            ours -= {LogEnd.__tablename__}  # which has a row before there is an event
+            tables = (Table.metadata.tables[name] for name in sorted(ours))
+            return [
+                table.name
+                for table in tables
+                if connection.scalar(select(literal(1)).select_from(table).limit(1)) is not None
+            ]
+
     def upgrade(self) -> None:
         """Bring the tables to this version's form. What is there already stays, and is whole."""
-        config = Config()
-        config.set_main_option("script_location", str(MIGRATIONS))
+        config = _migrations()
         with self._told():
             with self.engine.begin() as connection:
                 self._require_whole(connection)
@@ -231,6 +250,15 @@ class Database:
         """
         return Session(self._readers, info=self._info)
 
+    @contextmanager
+    def snapshot(self) -> Iterator[Connection]:
+        """All statements see what the first one saw, whatever is written meanwhile."""
+        one_view = (
+            {} if self.is_sqlite else {"isolation_level": "REPEATABLE READ", "postgresql_readonly": True}
+        )
+        with self.engine.connect().execution_options(**one_view) as connection, connection.begin():
+            yield connection
+
     def writing(self) -> AbstractContextManager[Session]:
         """One transaction: all of it is durable at the end of the block, or, after an error, none."""
         return self._sessions.begin() if self._turns is None else self._turns.writing()
@@ -248,6 +276,19 @@ class Database:
 
     def close(self) -> None:
         self.engine.dispose()
+
+
+def newest_revision() -> str:
+    """The form of the tables that this version works with."""
+    head = ScriptDirectory.from_config(_migrations()).get_current_head()
+    assert head is not None
+    return head
+
+
+def _migrations() -> Config:
+    config = Config()
+    config.set_main_option("script_location", str(MIGRATIONS))
+    return config
 
 
 def _url(text: str) -> URL:

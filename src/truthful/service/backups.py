@@ -1,0 +1,271 @@
+"""Back up a service while it runs: one file, which says nothing to anybody without the service's key.
+
+What is copied must belong together: rows of a study that is closed and files of one that was settled meanwhile would be
+neither. So (1) the locks of all frozen studies are taken: only with them are studies settled, cancelled, opened again
+and given new keys. (2) The database is looked at as it is now, whatever is written later. (3) The files are copied, and
+the locks go. (4) The rows are copied as they were at (2). People answer all the time. A study that is frozen between
+(1) and (2) is waited for; its files are written before its row.
+
+The key of a draw is in it. So a study that is closed, or is closed later with the same answers, is released from the
+backup as it is from the original, to the byte; and one that was released has no key, and cannot be drawn again.
+"""
+
+from __future__ import annotations
+
+import hmac
+import json
+import os
+import secrets
+import time
+import zipfile
+import zlib
+from base64 import b64encode
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import ExitStack, closing, contextmanager
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime
+from hashlib import sha256
+from pathlib import Path
+from typing import Any
+
+from cryptography.hazmat.primitives.ciphers.aead import AESGCM
+from cryptography.hazmat.primitives.hashes import SHA512
+from cryptography.hazmat.primitives.kdf.hkdf import HKDF
+from sqlalchemy import Connection, select
+from sqlalchemy import Table as Rows
+
+from truthful.errors import InputError, Refused
+from truthful.files import (
+    canonical_json,
+    pretty_json,
+    sync,
+    written_whole,
+)
+from truthful.formatting import command
+from truthful.service.locations import LOGOS, Locations, Settings, SettledElsewhere
+from truthful.store.database import Database, newest_revision
+from truthful.store.seals import KEY_FILE, NONCE_BYTES, VARIABLE, Seals, open_seals
+from truthful.store.tables import SignIn, SignInLink, State, StoredStudy, Table
+from truthful.version import __version__
+
+FORMAT, MANIFEST = "truthful/backup/1", "manifest.json"
+#: What the members of a backup are called: so many rows of a table, and a file as it is called in the directory.
+ROWS, FILES = "rows", "files"
+#: How many rows are fetched at once, and how large a part of a table may become.
+AT_ONCE, PART_BYTES = 100, 4_000_000
+#: What let people in is not restored: a link that was used since would let in again.
+NOT_KEPT = (SignIn.__tablename__, SignInLink.__tablename__)
+#: How long a settlement under way is waited for, and how often it is looked at.
+PATIENCE_SECONDS, LOOK_SECONDS = 600.0, 0.1
+
+
+@dataclass(frozen=True)
+class Backup:
+    """What is in a backup, and when it was made."""
+
+    file: str
+    made: str
+    studies: int
+    rows: dict[str, int]
+
+    def words(self) -> str:
+        return (
+            f"{self.studies:,} studies that were frozen, {self.rows['players']:,} people on their rosters, "
+            f"{self.rows['answers']:,} answers"
+        )
+
+
+# What it is sealed with
+
+
+@dataclass(frozen=True)
+class Envelope:
+    """Seals the members of one backup, each under its name, and its manifest's hash."""
+
+    values: AESGCM
+    proof: bytes
+    name: str
+
+    @staticmethod
+    def of(master: bytes, salt: bytes) -> Envelope:
+        derived = HKDF(SHA512(), 72, salt, FORMAT.encode()).derive(master)
+        return Envelope(AESGCM(derived[:32]), derived[32:64], derived[64:].hex())
+
+    def seal(self, member: str, content: bytes) -> bytes:
+        nonce = os.urandom(NONCE_BYTES)
+        return nonce + self.values.encrypt(nonce, zlib.compress(content), member.encode())
+
+    def open(self, member: str, sealed: bytes) -> bytes:
+        opened = self.values.decrypt(sealed[:NONCE_BYTES], sealed[NONCE_BYTES:], member.encode())
+        return zlib.decompress(opened)
+
+    def prove(self, manifest: Mapping[str, Any]) -> str:
+        """What only somebody with the key can write below a manifest."""
+        said = {name: value for name, value in manifest.items() if name != "proof"}
+        return hmac.digest(self.proof, canonical_json(said), "sha256").hex()
+
+
+# Back up
+
+
+#: Adds a member to a backup.
+Add = Callable[[str, bytes], None]
+
+
+def back_up(settings: Settings, path: Path) -> Backup:
+    """Copy all that a service keeps, but for its key, into a new file for its owner's eyes alone."""
+    _require_absent(path)
+    seals = open_seals(settings.require_service(), settings.told_key)
+    if not seals.masters:
+        raise Refused(
+            f"The key {str(settings.directory / KEY_FILE)!r} is missing, with which backups are sealed. Put it back, "
+            f"or set {VARIABLE}."
+        )
+    if len(seals.masters) > 1:
+        raise Refused(
+            "The service's key is being replaced: there are two. End that first, with the command "
+            f"`{command('rotate-key', settings.directory)}`; or, if they are in {VARIABLE}, give the one in use alone."
+        )
+    with closing(Database(settings.database_url, seals)) as database:
+        if database.revision != newest_revision():
+            raise Refused(
+                f"The database {database.shown} is empty, or of another version than this program. Start the service "
+                "once with this version; then back it up."
+            )
+        with written_whole(path) as temporary:
+            with open(temporary, "xb", opener=lambda name, flags: os.open(name, flags, 0o600)) as file:
+                with zipfile.ZipFile(file, "w", allowZip64=True) as archive:
+                    made = _fill(archive, database, settings)
+                file.flush()
+                os.fsync(file.fileno())
+            _require_absent(path)
+    sync(path.absolute().parent)
+    return replace(made, file=str(path))
+
+
+def _require_absent(path: Path) -> None:
+    if os.path.lexists(path):
+        raise Refused(f"{str(path)!r} exists already. A backup is never overwritten: name another file.")
+    if not path.absolute().parent.is_dir():
+        raise InputError(f"The directory {str(path.absolute().parent)!r} does not exist. Create it first.")
+
+
+def _fill(archive: zipfile.ZipFile, database: Database, settings: Settings) -> Backup:
+    locations = settings.locations
+    salt, members, made = secrets.token_bytes(16), {}, datetime.now(UTC).isoformat(timespec="seconds")
+    envelope = Envelope.of(database.seals.masters[0], salt)
+
+    def add(name: str, content: bytes) -> None:
+        sealed = envelope.seal(name, content)
+        archive.writestr(name, sealed)
+        members[name] = sha256(sealed).hexdigest()
+
+    frozen = None
+    while frozen is None:
+        with database.snapshot() as rows:
+            with _standing_still(locations) as held:
+                frozen = _frozen(rows, locations, held)
+                _require_same_key(settings, database.seals)
+                if frozen is not None:
+                    _add_files(add, database.seals, locations, held)
+            counted = {} if frozen is None else _add_rows(add, rows)
+    manifest: dict[str, Any] = {
+        "format": FORMAT,
+        "version": __version__,
+        "tables": newest_revision(),
+        "made": made,
+        "studies": frozen,
+        "rows": counted,
+        "salt": salt.hex(),
+        "key": envelope.name,
+        "members": members,
+    }
+    archive.writestr(MANIFEST, pretty_json({**manifest, "proof": envelope.prove(manifest)}))
+    return Backup("", made, frozen, counted)
+
+
+def _require_same_key(settings: Settings, seals: Seals) -> None:
+    """Rows that are sealed with a key since, which the backup is not sealed with, could be read by nobody."""
+    if open_seals(settings.directory, settings.told_key).masters != seals.masters:
+        raise Refused(
+            "The service's key is being replaced. Wait until that has ended, and give the command again."
+        )
+
+
+@contextmanager
+def _standing_still(locations: Locations) -> Iterator[set[str]]:
+    """Keep all files of frozen studies as they are; which studies these are. A settlement under way is waited for."""
+    given_up = time.monotonic() + PATIENCE_SECONDS
+    while True:
+        with ExitStack() as stack:
+            try:
+                held = set(locations.frozen())
+                for study_id in sorted(held):
+                    stack.enter_context(locations.settling(study_id))
+            except SettledElsewhere:
+                if time.monotonic() > given_up:
+                    raise
+            else:
+                yield held
+                return
+        time.sleep(LOOK_SECONDS)
+
+
+def _frozen(rows: Connection, locations: Locations, held: set[str]) -> int | None:
+    """How many studies are frozen; None if one was frozen after the others were kept as they are."""
+    frozen = set(rows.scalars(select(StoredStudy.id).where(StoredStudy.state != State.DRAFT)))
+    for study_id in frozen - held:
+        locations.plan(study_id)  # if its files are lost, that is told
+    return len(frozen) if frozen <= held else None
+
+
+def _add_files(add: Add, seals: Seals, locations: Locations, held: set[str]) -> None:
+    """Files of studies, and the logo: none that is hidden, for these are locks and what is unfinished."""
+    for study_id in sorted(held):
+        if seals.path(study_id).exists():
+            seals.keys(study_id)  # with another key, all that follows would be in vain
+        directory = locations.study(study_id)
+        for path in sorted(path for path in directory.rglob("*") if path.is_file()):
+            if not any(part.startswith(".") for part in path.relative_to(directory).parts):
+                add(f"{FILES}/{path.relative_to(locations.root).as_posix()}", path.read_bytes())
+    for name in LOGOS:
+        if (locations.root / name).exists():
+            add(f"{FILES}/{name}", (locations.root / name).read_bytes())
+
+
+def backed_up() -> Iterator[Rows]:
+    """Tables that are backed up, those that others refer to first."""
+    yield from (table for table in Table.metadata.sorted_tables if table.name not in NOT_KEPT)
+
+
+def _add_rows(add: Add, rows: Connection) -> dict[str, int]:
+    counted: dict[str, int] = {}
+    for table in backed_up():
+        found = rows.execute(
+            select(table).order_by(*table.primary_key), execution_options={"yield_per": AT_ONCE}
+        )
+        counted[table.name] = 0
+        for number, part in enumerate(_parts(found)):
+            add(f"{ROWS}/{table.name}-{number:06d}.jsonl", b"".join(part))
+            counted[table.name] += len(part)
+    return counted
+
+
+def _parts(rows: Iterable[Any]) -> Iterator[list[bytes]]:
+    """Rows as lines of JSON, as many at once as fit into memory whatever they hold."""
+    part, size = [], 0
+    for row in rows:
+        part.append(f"{json.dumps([_portable(value) for value in row])}\n".encode())
+        size += len(part[-1])
+        if size > PART_BYTES:
+            yield part
+            part, size = [], 0
+    if part:
+        yield part
+
+
+def _portable(value: Any) -> Any:
+    """As JSON, of whatever database it is."""
+    if isinstance(value, bytes):
+        return b64encode(value).decode()
+    return value.isoformat() if isinstance(value, datetime) else value
