@@ -160,6 +160,8 @@ PATHS = [
     ),
     *(("POST", f"/studies/ID{path}") for path in ("/roster", "/links", "/close", "/settle", "/publish")),
     *(("POST", f"/studies/ID{path}") for path in ("/accept", "/reopen", "/cancel", "/remove")),
+    *(("GET", f"/studies/ID{path}") for path in ("/document", "/consent", "/mail", "/panel")),
+    *(("POST", f"/studies/ID{path}") for path in ("/document", "/mail", "/panel", "/change", "/deadline")),
 ]
 
 

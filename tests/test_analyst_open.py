@@ -27,6 +27,7 @@ from support.analysts import (
 from support.serving import (
     INVITATION,
     STUDY,
+    WHO,
     WITHOUT_FEATURES,
     Served,
     answer,
@@ -392,7 +393,12 @@ def test_settling_that_stopped_is_told_and_can_be_tried_again(
     answer_all(here.service, study)
     directory, place = here.service.locations.study(study.study_id), f"/studies/{study.study_id}"
     directory.rename(tmp_path / "elsewhere")
-    assert analyst.post(f"{place}/close", data={"name": "Designed"}).status_code == 303
+    assert (
+        analyst.post(f"{place}/close", data={"name": "Designed"}).status_code == 409
+    )  # nothing could be settled
+    with here.service.database.writing() as session:
+        studies.step(session, study.study_id, State.CLOSED, WHO)  # and then they go
+    here.service.settler.ask(study.study_id)
     for _ in range(600):
         if stored(here, study.study_id).problem is not None:
             break
