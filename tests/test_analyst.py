@@ -37,7 +37,7 @@ def here(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
         yield running
 
 
-@pytest.fixture(scope="module")
+@pytest.fixture
 def analyst(here: Served) -> TestClient:
     return here.signed_in(Role.ANALYST)
 
