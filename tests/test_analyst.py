@@ -20,7 +20,7 @@ from support.analysts import (
     wait_until_settled,
 )
 from support.databases import KINDS, database_url
-from support.serving import Served, answer_all, asked, close, draft, served
+from support.serving import URL, Served, answer_all, asked, close, draft, served
 from support.studies import people
 
 from truthful.plan import Plan
@@ -195,7 +195,7 @@ def test_a_study_that_does_not_exist_is_nothing(
 
 @pytest.mark.parametrize("language", ["en", "de"])
 def test_pages_are_there_in_both_languages(here: Served, analyst: TestClient, language: str) -> None:
-    reader = here.signed_in(Role.ANALYST)
+    reader = TestClient(here.client.app, base_url=URL, cookies=analyst.cookies, follow_redirects=False)
     reader.cookies.set("language", language)
     planned_draft = draft(here.service)
     opened = asked(here.service, players=4)
