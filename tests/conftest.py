@@ -59,7 +59,15 @@ def pytest_collection_finish() -> None:
 
 
 #: Files whose tests look at charts in pages.
-LOOKING = ("test_charts", "test_report", "test_life", "test_site", "test_notebook", "test_demo")
+LOOKING = (
+    "test_charts",
+    "test_report",
+    "test_life",
+    "test_site",
+    "test_notebook",
+    "test_demo",
+    "test_simulation_shares",
+)
 
 
 @pytest.fixture(scope="module", autouse=True)

@@ -78,6 +78,7 @@ def settle(
     tell = progress or (lambda stage, done, rows: None)
     check.choice("books", books, KEPT)
     check.choice("on_bad", on_bad, ON_BAD)
+    seed = None if seed is None else check.integer("seed", seed, least=0)
     if seed is None and mechanism.payments == "expected":
         raise Refused(
             "With payments = 'expected' a player can end up owing money, so it is for research and rehearsals only. "
