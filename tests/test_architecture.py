@@ -1,4 +1,4 @@
-"""One-way flow: modules import no circles, packages only what stands above them, and nobody imports a door."""
+"""One-way flow: modules import no circles, packages only what stands before them on the map, nobody imports a door."""
 
 import ast
 import re
@@ -10,46 +10,12 @@ from pathlib import Path
 
 import truthful
 
-# Packages and modules of the root, from the words everything shares down to the doors. Those of one row do not know
-# each other.
-ROWS: tuple[tuple[str, ...], ...] = (
-    # the words
-    ("errors", "files", "symbols", "version", "formatting", "lazily"),
-    ("check",),
-    # mathematics: arrays in, arrays out, randomness passed in
-    ("coins", "lattice", "noise", "scoring", "costs"),
-    ("moments",),
-    ("beliefs", "estimators", "instruments"),
-    ("geometry",),
-    # declare and collect
-    ("study",),
-    ("intake", "people"),
-    # design
-    ("regression", "one_release"),
-    ("deterrence",),
-    ("asked_release", "share_release"),
-    ("bounds",),
-    ("guarantees", "errata"),
-    ("planner",),
-    ("plan",),
-    # publish, and the laboratory
-    ("release", "agents"),
-    ("promises", "simulation", "elicitation"),
-    ("charts",),
-    ("report",),
-    # settle
-    ("settlement",),
-    # attack, remember, serve, rehearse over HTTP
-    ("auditor", "store"),
-    ("service",),
-    # show
-    ("demo", "options"),
-    ("show", "operation"),
-    # the doors
-    ("cli", "sklearn"),
-)
-DOORS = ROWS[-1]
-ROW_OF = {package: row for row, packages in enumerate(ROWS) for package in packages}
+ROOT = Path(__file__).parents[1]
+ARCHITECTURE = (ROOT / "ARCHITECTURE.md").read_text(encoding="utf-8")
+# A row of the map that people read: its stage, names, and what they do, two spaces or more apart.
+NAMES = [re.split(r" {2,}", row)[1].split() for row in ARCHITECTURE.split("```")[1].splitlines()[1:]]
+ORDER = [name.removesuffix("/") for names in NAMES for name in names]
+DOORS = ("cli", "sklearn")
 
 PACKAGE = Path(truthful.__file__).parent
 # The package itself loads names on first use, for people's code; modules inside do not go through it.
@@ -87,13 +53,13 @@ def package_of(module: str) -> str:
 
 
 def upward(imports: Mapping[str, frozenset[str]]) -> set[tuple[str, str]]:
-    """Imports of another package that does not stand above."""
+    """Imports of another package that does not stand before."""
     return {
         (module, name)
         for module, names in imports.items()
         for name in names
         if package_of(name) != package_of(module)
-        and not ROW_OF[package_of(name)] < ROW_OF[package_of(module)]
+        and not ORDER.index(package_of(name)) < ORDER.index(package_of(module))
     }
 
 
@@ -110,13 +76,23 @@ def all_imports() -> dict[str, frozenset[str]]:
     return {module: imported(module) for module in MODULES}
 
 
-def test_every_package_stands_in_exactly_one_row() -> None:
-    counts = Counter(package for row in ROWS for package in row)
-    assert sorted(counts) == sorted({package_of(module) for module in MODULES})
-    assert set(counts.values()) == {1}
+def test_the_map_has_every_package_and_module_once() -> None:
+    assert sorted(ORDER) == sorted({package_of(module) for module in MODULES})
+    marked = {name.removesuffix("/") for names in NAMES for name in names if name.endswith("/")}
+    assert marked == {package_of(module) for module in MODULES if "." in module}
 
 
-def test_a_package_imports_only_what_stands_above_it() -> None:
+def test_the_pages_name_files_that_are_there() -> None:
+    """What they call `x.py` is in the package, and in the folder that they give."""
+    files = [path.relative_to(ROOT).as_posix() for path in (ROOT / "src").rglob("*.*")]
+    files += [path.relative_to(ROOT).as_posix() for path in (ROOT / "tests").rglob("*.py")]
+    contributing = (ROOT / "CONTRIBUTING.md").read_text(encoding="utf-8")
+    named = set(re.findall(r"[\w/]+\.(?:py|js|toml)\b", ARCHITECTURE + contributing))
+    assert len(named) > 40
+    assert [name for name in named if not any(file.endswith(f"/{name}") for file in files)] == []
+
+
+def test_a_package_imports_only_what_stands_before_it() -> None:
     assert upward(all_imports()) == set()
 
 
