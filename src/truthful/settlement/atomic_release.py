@@ -90,9 +90,9 @@ class Ledger:
         return Ledger((*self.entries, entry))
 
     def save(self, path: Path) -> None:
-        """Write the ledger, whole or not at all."""
+        """Write the ledger, whole or not at all, for its owner's eyes: names of draws are salts of matrices kept back."""
         record = {"format": FORMAT, "releases": [asdict(entry) for entry in self.entries]}
-        write_atomically(path, pretty_json(record))
+        write_atomically(path, pretty_json(record), private=True)
 
 
 def read_ledger(path: Path) -> Ledger:
