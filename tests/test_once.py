@@ -134,6 +134,26 @@ def test_a_draw_that_was_entered_is_finished_with_its_own_reports_only(
         settle(plan, table, out=tmp_path / "out")
 
 
+@pytest.mark.parametrize("taken", ["rehearsal", "before", "other/out"])
+def test_only_its_own_release_ends_the_key_of_a_draw_that_was_entered(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, taken: str
+) -> None:
+    """A command with a wrong directory must not take away what the draw is finished with."""
+    study = saved_study(tmp_path)
+    plan, table = planned(study), people(study).reports
+    settle(plan, table, out=tmp_path / "rehearsal", seed=1)
+    settle(plan, table, out=tmp_path / "before")
+    (tmp_path / "other" / "out").mkdir(parents=True)
+    with monkeypatch.context() as broken:
+        broken.setattr(atomic_release, "publish_directory", lambda *places: interrupt("payments", 0, None))
+        with pytest.raises(Interrupted):
+            settle(plan, table, out=tmp_path / "out", spend_again=True)
+    entered = read_ledger(tmp_path / "ledger.json").entries[-1].draw
+    with pytest.raises(Refused, match="exists already"):
+        settle(plan, table, out=tmp_path / taken)
+    assert settle(plan, table, out=tmp_path / "out").summary["draw"] == entered
+
+
 def test_copies_settle_to_the_same_bytes_and_an_answer_more_is_another_draw(tmp_path: Path) -> None:
     """As a restored backup does: a settlement that was stopped had made the key before the directory was copied."""
     (tmp_path / "one").mkdir()

@@ -6,6 +6,7 @@ import csv
 import io
 from collections.abc import Iterator
 from dataclasses import replace
+from datetime import UTC, datetime
 from decimal import Decimal
 from pathlib import Path
 
@@ -99,6 +100,43 @@ def test_less_is_accepted_and_the_result_says_both(here: Served, analyst: TestCl
         assert analyst.post(place(study, f"/{decision}")).status_code == 409
     with here.service.database.reading() as session:
         assert "accepted less" in {event.what for event in events(session, study.study_id)}
+
+
+def test_closing_and_opening_again_is_no_way_to_watch_who_answers(
+    here: Served, analyst: TestClient, study: Asked
+) -> None:
+    """A closed study tells exact numbers: with one person more each time, she would be known to have answered."""
+    assert analyst.post(place(study, "/reopen")).status_code == 303
+    Her(here, study, list(study.links)[FEWER]).answers(5)
+    assert analyst.post(place(study, "/close"), data={"name": "Designed"}).status_code == 303
+    wait_until_refused(here, study.study_id)
+    refused = analyst.post(place(study, "/reopen"))
+    assert refused.status_code == 409
+    assert "fewer than 10 more people have answered since" in refused.text
+    assert here.state(study.study_id) == State.CLOSED
+    assert here.service.locations.is_closed(study.study_id)
+
+
+def test_with_ten_more_answers_a_study_is_opened_once_more(here: Served) -> None:
+    study = asked(here.service)
+    people = list(study.links)
+
+    def close_and_open_again() -> None:
+        with here.service.database.writing() as session:
+            studies.step(session, study.study_id, State.CLOSED, WHO)
+            studies.note_refusal(session, study.study_id, {})
+            studies.reopen(session, study.study_id, WHO)
+
+    answer(here.service, study, people[:20])
+    close_and_open_again()
+    answer(here.service, study, people[20:29])
+    with here.service.database.writing() as session:
+        studies.tell_again(session, study.study_id, datetime.now(UTC))
+    with pytest.raises(Refused, match="fewer than 10 more"):
+        close_and_open_again()
+    assert here.state(study.study_id) == State.OPEN
+    answer(here.service, study, people[29:30])
+    close_and_open_again()
 
 
 def test_answers_are_taken_again_and_those_there_are_stay(

@@ -202,3 +202,19 @@ def _require_readable(directory: Path, ended: str, study: Asked) -> None:
         assert len(list(studies.payments(session, ended))) == 59
         assert all(codes(session, study.study_id).values())
         assert set(read_books(database.seals, Settings(directory).locations, ended)) == set(PRIVATE)
+
+
+def test_who_agreed_before_a_key_was_replaced_answers_after_the_old_one_is_gone(
+    here: Served, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Her process remembers which key her row has; that one is not there any more."""
+    service, study = here.service, asked(here.service)
+    link = study.links["p-01"]
+    with service.database.writing() as session:
+        code = answers.consent(session, link)
+    renew(service.database, service.locations, study.study_id)
+    monkeypatch.setattr("truthful.service.keeping.GRACE_SECONDS", 0.0)
+    renew_old(service.database, service.locations)
+    with service.database.writing() as session:
+        answers.submit(session, link, 7.0, code)
+        assert said(session, study.study_id, "p-01") == answers.OpenedAnswer(7.0, None)

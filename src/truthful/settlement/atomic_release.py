@@ -90,9 +90,9 @@ class Ledger:
         return Ledger((*self.entries, entry))
 
     def save(self, path: Path) -> None:
-        """Write the ledger, whole or not at all."""
+        """Write the ledger, whole or not at all, for its owner's eyes: names of draws are salts of matrices kept back."""
         record = {"format": FORMAT, "releases": [asdict(entry) for entry in self.entries]}
-        write_atomically(path, pretty_json(record))
+        write_atomically(path, pretty_json(record), private=True)
 
 
 def read_ledger(path: Path) -> Ledger:
@@ -194,9 +194,13 @@ class LedgerAccount:
         return chance
 
     def released_in(self, out: Path) -> bool:
-        """Whether this plan's release is there already."""
-        here = (entry.directory for entry in self.ledger.entries if entry.plan_sha256 == self.plan.sha256)
-        return out.name in here and out.exists()
+        """Whether the last draw that was entered for this plan is released there already."""
+        mine = (e for e in self.ledger.entries if e.plan_sha256 == self.plan.sha256 and not e.rehearsal)
+        try:
+            there = json.loads((out / "settlement.json").read_text(encoding="utf-8"))["draw"]
+        except (OSError, ValueError, KeyError, TypeError):
+            return False
+        return [entry.draw for entry in mine][-1:] == [there]
 
     def destroy_key(self) -> None:
         """The release is in its place: whoever had the key now could take the noise away."""

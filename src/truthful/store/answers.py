@@ -103,7 +103,7 @@ def submit(
     Which study it is comes back from the database: one that does not take them undoes it by an error.
     """
     link, given = hash_token(token), OpenedAnswer(value, prediction)
-    place = seals_of(session).places.get(link)
+    place = seals_of(session).place(link)
     if place is None or not _write(session, link, place, given, code):
         # Nobody has looked at her pages in this process, or the study has another key by now.
         place = _place(session, link)

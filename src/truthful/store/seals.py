@@ -202,6 +202,12 @@ class Seals:
             self.places.clear()
         self.places[link] = place
 
+    def place(self, link: str) -> Whose | None:
+        """Where an answer by this link goes, if that is remembered, and its key not replaced and gone since."""
+        found = self.places.get(link)
+        known = None if found is None else self._known.get(found.study_id)
+        return found if found is not None and known is not None and found.seal in known[1] else None
+
     def seal_own(self, about: str, plain: bytes) -> str:
         """Seal with the service's own key what belongs to no study."""
         nonce = os.urandom(NONCE_BYTES)

@@ -220,11 +220,23 @@ def accept_less(session: Session, study_id: str, who: str) -> None:
 
 
 def reopen(session: Session, study_id: str, who: str) -> None:
+    """Take answers again. Of a closed study exact numbers are told, so it is no way to count them now and then.
+
+    From the second time on, as many more must have answered as a step has.
+    """
     stopped = or_(StoredStudy.refused.is_not(None), StoredStudy.problem.is_not(None))
     # A deadline that is over would close it again at once.
     deadline = case((StoredStudy.deadline > datetime.now(UTC), StoredStudy.deadline))
     changes = {"state": State.OPEN, "closed": None, "refused": None, "problem": None, "deadline": deadline}
     _decide(session, study_id, stopped, **changes)
+    stored = find(session, study_id, lock=True)
+    now, told = counts(session, study_id)["answered"], stored.told or {}
+    if not stored.rehearsal and now < told.get(AT_CLOSING, -COARSE) + COARSE:
+        raise NotNow(
+            f"The study was opened again before, and fewer than {COARSE} more people have answered since. What is told "
+            "of a closed study would say too much of each of them. Accept less, or cancel the study."
+        )
+    stored.told = {**told, AT_CLOSING: now}
     log(session, who, "opened again", study_id)
 
 
@@ -262,6 +274,8 @@ def progress(session: Session, stored: StoredStudy) -> dict[str, int]:
 
 #: What is told of people who answer.
 TOLD_COARSELY = ("consented", "answered")
+#: How many had answered when the study was closed and opened again.
+AT_CLOSING = "at closing"
 
 
 def tell_again(session: Session, study_id: str, now: datetime) -> None:
@@ -276,7 +290,7 @@ def tell_again(session: Session, study_id: str, now: datetime) -> None:
         steps[name] = told.get(name, 0)
         while found[name] >= _threshold(stored, name, steps[name] // COARSE + 1):
             steps[name] += COARSE
-    stored.told = {"hour": _hour(now), **steps}
+    stored.told = {**told, "hour": _hour(now), **steps}
 
 
 def to_tell(session: Session, now: datetime) -> list[str]:
