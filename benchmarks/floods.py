@@ -10,23 +10,20 @@ from __future__ import annotations
 
 import http.client
 import statistics
-import subprocess
 import sys
 import tempfile
 import threading
 import time
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from urllib.parse import urlencode
 
 from load import prepare
 from measure import ROOT, Row
 from visitors import FORM
-from visits import SERVE
+from visits import serving
 
 sys.path.append(str(ROOT / "tests"))
-from support.lives import free_port, listens, until
 from support.serving import draft, owner
 
 from truthful.service.locations import Settings
@@ -47,17 +44,6 @@ def prepare_analyst(directory: Path, url: str) -> tuple[str, str]:
         cookie = accounts.sign_in(session, owner(session))
     database.close()
     return cookie, study_id
-
-
-@contextmanager
-def serving(directory: Path, url: str) -> Iterator[int]:
-    """`truthful serve`, told where requests come from; its port."""
-    port = free_port()
-    command = [sys.executable, "-c", SERVE, "serve", str(directory), "--port", str(port), "--database", url]
-    with subprocess.Popen([*command, "--behind-proxy"], stdout=subprocess.DEVNULL) as process:
-        until(lambda: listens(port))
-        yield port
-        process.terminate()
 
 
 def ask(port: int, method: str, path: str, body: str = "", **headers: str) -> int:
@@ -124,7 +110,7 @@ def rows() -> list[Row]:
             "120 wrong passwords from six addresses": [],
             "50 plans at once": [],
         }
-        with serving(directory, url) as port:
+        with serving(directory, url, "--behind-proxy") as (port, _):
             open_pages(port, link, PAGES)
             for k in range(ROUNDS):
                 quiet += open_pages(port, link, PAGES)

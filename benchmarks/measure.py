@@ -17,7 +17,10 @@ ROOT = Path(__file__).resolve().parents[1]
 
 @dataclass(frozen=True)
 class Row:
-    """One line of docs/benchmarks.md. `at_most` and `aim` are what was set out for, in the unit of `found`."""
+    """One line of docs/benchmarks.md. A limit and `aim` are what was set out for, in the unit of `found`.
+
+    The limit is `at_most`, or `at_least` where more is better.
+    """
 
     work: str
     found: float
@@ -25,6 +28,19 @@ class Row:
     at_most: float | None = None
     aim: float | None = None
     note: str = ""
+    at_least: float | None = None
+
+    @property
+    def missed(self) -> bool:
+        above = self.at_most is not None and self.found > self.at_most
+        return above or (self.at_least is not None and self.found < self.at_least)
+
+    @property
+    def target(self) -> str:
+        """The limit and the hope, as the page shows them."""
+        limits = (self.at_most, self.at_least, self.aim)
+        shown = " / ".join(f"{limit:g}" for limit in limits if limit is not None)
+        return shown if self.at_least is None else f"at least {shown}"
 
 
 def interleaved(works: Mapping[str, Callable[[], object]], repeats: int) -> dict[str, list[float]]:

@@ -48,10 +48,14 @@ def away(url: str) -> Iterator[None]:
         connection.execute(f"ALTER DATABASE {name} ALLOW_CONNECTIONS true".encode())
 
 
+def postgresql_process() -> int:
+    """The first process of PostgreSQL's server."""
+    return int(_started().get_pid())
+
+
 def kill_postgresql() -> None:
     """End the server of this process with all that belongs to it, without warning, and start it again."""
-    server = _started()
-    first = server.get_pid()
+    server, first = _started(), postgresql_process()
     children = Path(f"/proc/{first}/task/{first}/children").read_text().split()
     for process in (first, *map(int, children)):
         with suppress(ProcessLookupError):
