@@ -85,7 +85,11 @@ def test_the_map_has_every_package_and_module_once() -> None:
 def test_the_pages_name_files_that_are_there() -> None:
     """What they call `x.py` is in the package, and in the folder that they give."""
     files = [path.relative_to(ROOT).as_posix() for path in (ROOT / "src").rglob("*.*")]
-    files += [path.relative_to(ROOT).as_posix() for path in (ROOT / "tests").rglob("*.py")]
+    files += [
+        f"/{path.relative_to(ROOT).as_posix()}"
+        for room in ("tests", "tools")
+        for path in (ROOT / room).rglob("*.py")
+    ]
     contributing = (ROOT / "CONTRIBUTING.md").read_text(encoding="utf-8")
     named = set(re.findall(r"[\w/]+\.(?:py|js|toml)\b", ARCHITECTURE + contributing))
     assert len(named) > 40

@@ -296,10 +296,10 @@ def extreme(statistics: Statistics) -> bool:
 def test_a_refusal_that_depends_on_answers_is_caught(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     checked = settlement._check_people
 
-    def nosy(plan: Plan, mechanism: OneRelease, statistics: Statistics, *others: Any) -> Any:
+    def nosy(plan: Plan, statistics: Statistics, *others: Any) -> Any:
         if extreme(statistics):
             raise Refused("Such answers are hard to believe.")
-        return checked(plan, mechanism, statistics, *others)
+        return checked(plan, statistics, *others)
 
     monkeypatch.setattr(settlement, "_check_people", nosy)
     assert "outcomes for people who are good" in checks_finding(Product(), plan_of(name), 1).found
@@ -329,10 +329,10 @@ def test_a_word_in_a_message_that_depends_on_answers_is_caught(monkeypatch: pyte
 def test_what_is_printed_because_of_answers_is_caught(monkeypatch: pytest.MonkeyPatch) -> None:
     checked = settlement._check_people
 
-    def loud(plan: Plan, mechanism: OneRelease, statistics: Statistics, *others: Any) -> Any:
+    def loud(plan: Plan, statistics: Statistics, *others: Any) -> Any:
         if extreme(statistics):
             print("Answers are high.")
-        return checked(plan, mechanism, statistics, *others)
+        return checked(plan, statistics, *others)
 
     monkeypatch.setattr(settlement, "_check_people", loud)
     assert not checks_finding(Product(), plan_of(), 1).passed

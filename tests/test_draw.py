@@ -95,7 +95,7 @@ def test_what_is_drawn_besides_noise_has_bits_of_its_own() -> None:
     chance = keyed_chance(KEY, PLAN, statistics(1))
     coins = derived_name(KEY, "coins", PLAN, statistics(1))
     assert len({chance.name, coins, f"{chance.noise.bits(128):032x}"}) == 3
-    assert chance.secret == chance.name
+    assert chance.secret == derived_name(KEY, "secret", PLAN, statistics(1)) != chance.name
     assert seeded_chance(7, PLAN, statistics(1)).secret == "7"
 
 

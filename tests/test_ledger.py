@@ -1,5 +1,4 @@
 import json
-import stat
 from dataclasses import replace
 from pathlib import Path
 
@@ -21,15 +20,6 @@ def test_a_ledger_is_read_back_as_it_was_written(tmp_path: Path) -> None:
     ledger = Ledger().with_entry(entry()).with_entry(entry("d2", rehearsal=True))
     ledger.save(tmp_path / "ledger.json")
     assert read_ledger(tmp_path / "ledger.json") == ledger
-
-
-def test_the_ledger_is_its_owners_alone_because_a_draws_name_is_the_salt_of_a_matrix_kept_back(
-    tmp_path: Path,
-) -> None:
-    path = tmp_path / "ledger.json"
-    for ledger in (Ledger(), Ledger().with_entry(entry())):
-        ledger.save(path)
-        assert stat.S_IMODE(path.stat().st_mode) == 0o600
 
 
 def test_every_real_release_of_a_study_adds_its_epsilon_and_rehearsals_add_none() -> None:

@@ -403,5 +403,6 @@ def test_a_matrix_that_is_kept_back_is_named_by_a_hash_that_nobody_can_try_out(t
     settlement = settle(plan, answered(study, people), out=tmp_path / "settled")
     named = settlement.release.statistics.matrix_sha256
     assert named != sha256(rows)
-    assert named == sha256([settlement.summary["draw"], *rows])
-    assert settlement.summary["draw"] not in (tmp_path / "settled" / "release.json").read_text()
+    assert named == sha256([settlement.summary["salt"], *rows])
+    for public in (tmp_path / "settled" / "release.json", tmp_path / "ledger.json"):
+        assert settlement.summary["salt"] not in public.read_text()

@@ -104,7 +104,7 @@ def test_where_sums_are_kept_back_two_numbers_of_a_receipt_are_taken_on_trust(tm
     study = saved_study(tmp_path, KEPT_BACK)
     real = settle(planned(study, 100), people(study, 100).reports)
     assert isinstance(real.release, Release)
-    for found, salt in ((release, "1"), (real.release, real.summary["draw"])):
+    for found, salt in ((release, "1"), (real.release, real.summary["salt"])):
         salted = [salt, *(list(row) for row in public.statistics.matrix or ())]
         assert found.statistics.matrix_sha256 == sha256(salted)
     receipt = kept_back.receipt("p-050")

@@ -21,10 +21,7 @@ from truthful.formatting import command
 if TYPE_CHECKING:
     from sqlalchemy.orm import Session
 
-    from truthful.service.locations import Settings
-
-if TYPE_CHECKING:
-    from truthful.service.locations import Provider
+    from truthful.service.locations import Provider, Settings
 
 app = typer.Typer()
 

@@ -449,7 +449,7 @@ def _plan_for(
 
 def _promise(plan: Plan, shortening: float) -> Plan:
     """With what is promised stated: that follows from people's features, which a plan's file does not hold."""
-    norm = getattr(plan.mechanism, "norm", "l2")
+    norm = plan.mechanism.norm
     geometry = None if plan.panel is None else plan.panel.geometry(plan.players, shortening, norm)
     return replace(plan, stated=plan.guarantees_for(plan.answering, geometry))
 

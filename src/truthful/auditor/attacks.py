@@ -44,7 +44,7 @@ def audit(plan: Plan, *, seed: int, samples: int = SAMPLES, product: Product | N
     """Attack what a plan promises: its sensitivities, its privacy loss, its noise, its payments and its wiring.
 
     `samples` is how many releases the statistical attacks draw: more of them see smaller faults. The seed repeats an
-    audit, but for the noise of its settlements, which is the operating system's. What is attacked is our product,
+    audit, but for the noise of its settlements, which follows from fresh keys. What is attacked is our product,
     unless another is given.
     All statistical findings together raise a false alarm with a probability below 8e-6.
     """

@@ -1,4 +1,4 @@
-"""The first attack: two neighbours, and a release that moves further than it may.
+"""Two neighbours, and a release that moves further than it may.
 
 Everybody but one reports the same; of the last one the answer is replaced, or the whole record where records are
 protected. The search starts where the proofs say the worst cases are, and climbs from there. Every step goes through

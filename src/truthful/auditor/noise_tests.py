@@ -1,4 +1,4 @@
-"""The third attack: is the noise that is drawn the noise that was promised, and is every draw a fresh one?
+"""Is the noise that is drawn the noise that was promised, and is every draw a fresh one?
 
 In units of its scale, noise on so fine a lattice follows the L2-Laplace law: its norm is Gamma(d), its direction is
 uniform and independent of it, and its lowest bits are fair. By the sup norm its direction is uniform on the surface of

@@ -1,6 +1,6 @@
-"""The third attack, on real settlements: the reports they use, the noise they draw, what they publish and pay.
+"""Attacks on real settlements: the reports they use, the noise they draw, what they publish and pay.
 
-Hundreds of small settlements with the operating system's noise, each stopped once it has drawn. Two of their reports
+Hundreds of small settlements with noise from fresh keys, each stopped once it has drawn. Two of their reports
 are absurd, and are to be clipped. What a draw answered, less the exact sums of the same reports, is the noise: it
 must follow the plan's own law, at the plan's own scale. Then whole settlements are read: everything released must
 follow from the draw, and everybody's payment from the release and her own record. Draws are planted, so that all that

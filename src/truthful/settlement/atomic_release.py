@@ -90,9 +90,9 @@ class Ledger:
         return Ledger((*self.entries, entry))
 
     def save(self, path: Path) -> None:
-        """Write the ledger, whole or not at all, for its owner's eyes: names of draws are salts of matrices kept back."""
+        """Write the ledger, whole or not at all."""
         record = {"format": FORMAT, "releases": [asdict(entry) for entry in self.entries]}
-        write_atomically(path, pretty_json(record), private=True)
+        write_atomically(path, pretty_json(record))
 
 
 def read_ledger(path: Path) -> Ledger:
@@ -221,7 +221,7 @@ class LedgerAccount:
             rehearsal=self.rehearsal,
             directory=directory,
             time=datetime.now(UTC).isoformat(timespec="seconds"),
-            protects=getattr(self.plan.mechanism, "protects", "records"),
+            protects=self.plan.mechanism.protects,
         )
         self.ledger.with_entry(entry).save(self.path)
 
@@ -398,6 +398,7 @@ def private_summary(
         "format": "truthful/settlement/2",
         "private": "Not for publication: this file holds unprotected functions of people's data.",
         "draw": draw.name,
+        "salt": draw.secret,
         "players": paid.players,
         "records": asdict(treated),
         "on_bad": on_bad,

@@ -28,9 +28,10 @@ LABEL = "truthful/draw/1"
 
 @dataclass(frozen=True, eq=False)
 class Chance:
-    """What decides all that is drawn for one plan and one set of statistics, and the name by which the ledger knows it.
+    """All randomness of one plan with one set of statistics, and the name by which the ledger knows it.
 
-    `secret` decides what is drawn besides noise: the lots of coins, and the salt of a matrix that is kept back.
+    `secret` decides what is drawn besides noise: the rounding to coins, and the salt of a matrix that is kept back. The
+    name says nothing of it: ledgers outlive what they name.
     """
 
     name: str
@@ -39,9 +40,9 @@ class Chance:
 
 
 def keyed_chance(key: bytes, plan_sha256: str, statistics: str) -> Chance:
-    """That of a study's key; `statistics` is the hash of the exact ones."""
-    name = derived_name(key, "name", plan_sha256, statistics)
-    return Chance(name, name, KeyedBits(key, f"{LABEL}/noise/{plan_sha256}/{statistics}"))
+    """Randomness derived from a study's key and the hash of its exact statistics."""
+    name, secret = (derived_name(key, use, plan_sha256, statistics) for use in ("name", "secret"))
+    return Chance(name, secret, KeyedBits(key, f"{LABEL}/noise/{plan_sha256}/{statistics}"))
 
 
 def derived_name(key: bytes, use: str, plan_sha256: str, about: str) -> str:

@@ -99,7 +99,7 @@ def settle(
             most_of = _most_by_features(mechanism)
             statistics = gather(source, study, transform, norm, key, on_bad, workers, rows_done, most_of)
             people = partial(measure, source, study, statistics, workers)
-            found, warnings, features = _check_people(plan, mechanism, statistics, accept_less, people)
+            found, warnings, features = _check_people(plan, statistics, accept_less, people)
             draw = _draw(plan, mechanism, statistics, opened)
             estimate = _estimate(plan, mechanism, statistics, draw)
             level = None  # what features say of it, where people are asked what the others will say
@@ -130,7 +130,6 @@ def settle(
 
 def _check_people(
     plan: Plan,
-    mechanism: OneRelease | ShareRelease | AskedRelease,
     statistics: Statistics,
     accept_less: bool,
     people: Callable[[], Iterator[Any]],
