@@ -307,6 +307,30 @@ def test_a_panel_does_not_replace_a_link_that_was_handed_out(here: Served, analy
     assert here.client.get(link.removeprefix(URL)).status_code == 200
 
 
+def test_a_panel_is_no_way_for_the_analyst_to_a_link_that_is_mailed(
+    here: Served, analyst: TestClient
+) -> None:
+    """She knows everybody's id."""
+    study_id = open_study(here)
+    send_roster(analyst, study_id, "player,price,region\npid-1,2,north\n")
+    with here.service.database.writing() as session:
+        mails.keep(session, study_id, {"pid-1": "ann@example.org"})
+    analyst.post(f"/studies/{study_id}/panel", data={"return_url": "", "completion_code": ""})
+    assert analyst.get(f"/s/{study_id}/enter?PROLIFIC_PID=pid-1").status_code == 409
+    with here.service.database.writing() as session:
+        mails.invite(session, study_id, WHO, here.service.locations.links_key(study_id))
+    answer = analyst.get(f"/s/{study_id}/enter?PROLIFIC_PID=pid-1")
+    assert (answer.status_code, "personal link" in answer.text) == (409, True)
+
+
+def test_strangers_at_a_panels_address_write_nothing(here: Served, analyst: TestClient) -> None:
+    study_id = open_study(here)
+    assert here.client.get(f"/s/{study_id}/enter?PROLIFIC_PID=pid-1").status_code == 404
+    analyst.post(f"/studies/{study_id}/panel", data={"return_url": "", "completion_code": ""})
+    assert here.client.get(f"/s/{study_id}/enter?PROLIFIC_PID=pid-1").status_code == 404
+    assert not (here.service.locations.study(study_id) / "links.key").exists()
+
+
 @pytest.mark.parametrize(
     "typed",
     [{"return_url": "http://example.org"}, {"return_url": "javascript:alert(1)"}, {"completion_code": "a b"}],

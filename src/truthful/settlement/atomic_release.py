@@ -90,7 +90,7 @@ class Ledger:
         return Ledger((*self.entries, entry))
 
     def save(self, path: Path) -> None:
-        """Write the ledger, whole or not at all, for its owner's eyes: names of draws are salts of matrices kept back."""
+        """Write the ledger, whole or not at all, for its owner alone: a draw's name salts a matrix kept back."""
         record = {"format": FORMAT, "releases": [asdict(entry) for entry in self.entries]}
         write_atomically(path, pretty_json(record), private=True)
 
@@ -266,7 +266,12 @@ def open_target(out: Path) -> ReleaseDirectory:
         )
     if not out.absolute().parent.is_dir():
         raise InputError(f"The directory {str(out.absolute().parent)!r} does not exist. Create it first.")
-    return ReleaseDirectory(out, out.with_name(f".{out.name}.unfinished"))
+    return ReleaseDirectory(out, unfinished_name(out))
+
+
+def unfinished_name(out: Path) -> Path:
+    """Where a release is built before it is shown."""
+    return out.with_name(f".{out.name}.unfinished")
 
 
 def require_new(out: Path) -> None:
