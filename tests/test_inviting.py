@@ -152,9 +152,30 @@ def test_each_person_is_mailed_her_link_once_and_reminded_of_the_same_one(
     assert "Institute for Household Studies invites you" in text
     assert "lädt Sie ein" in text
     page = shown(analyst, f"/studies/{study_id}/mail")
-    assert "Those who had not answered were reminded." in page
+    assert "Whoever had not answered is reminded." in page
     assert "11" not in re.sub(r"<[^>]+>", "", page)
     assert "@example.org" not in page
+
+
+def test_reminding_tells_nothing_of_whoever_was_invited_alone(
+    here: Served, analyst: TestClient, post: Post
+) -> None:
+    """Were she told that nobody was reminded, she would know that the one she invited has answered."""
+    pages = []
+    for said in (False, True):
+        address = f"alone-{said}-{here.service.database.is_sqlite}@example.org"
+        study_id = mailed(here, analyst, address)
+        press(here, analyst, study_id, "invite")
+        send(here)
+        path = post.links_of(address)[0]
+        if said:
+            browser = TestClient(here.client.app, base_url=URL, follow_redirects=False)
+            browser.post(f"{path}/consent")
+            assert browser.post(f"{path}/submit", data={"answer": "20"}).status_code == 303
+        for step in (lambda: press(here, analyst, study_id, "remind"), lambda: send(here)):
+            step()
+            pages.append(shown(analyst, f"/studies/{study_id}/mail").replace(study_id, "ID"))
+    assert pages[:2] == pages[2:]
 
 
 def test_whoever_cannot_be_mailed_is_told_and_tried_again_and_nobody_twice(
