@@ -172,9 +172,10 @@ def test_reminding_tells_nothing_of_whoever_was_invited_alone(
             browser = TestClient(here.client.app, base_url=URL, follow_redirects=False)
             browser.post(f"{path}/consent")
             assert browser.post(f"{path}/submit", data={"answer": "20"}).status_code == 303
-        for step in (lambda: press(here, analyst, study_id, "remind"), lambda: send(here)):
-            step()
-            pages.append(shown(analyst, f"/studies/{study_id}/mail").replace(study_id, "ID"))
+        press(here, analyst, study_id, "remind")
+        pages.append(shown(analyst, f"/studies/{study_id}/mail").replace(study_id, "ID"))
+        send(here)
+        pages.append(shown(analyst, f"/studies/{study_id}/mail").replace(study_id, "ID"))
     assert pages[:2] == pages[2:]
 
 
