@@ -215,9 +215,10 @@ def test_a_participants_device_forgets_her_code_and_nothing_else_changes(here: S
     client = browser(here)
     client.post(f"{link}/consent")
     client.post("/language", data={"language": "de"})
+    client.post(f"{link}/review", data={"answer": "20"})
     token = code_of(here.service, link.removeprefix("/a/"))
     assert token in client.get(f"{link}/forget").text
-    assert {cookie.name for cookie in client.cookies.jar} == {"code", "language"}
+    assert {cookie.name for cookie in client.cookies.jar} == {"code", "language", "said"}
     assert client.post(f"{link}/forget").headers["location"] == link
     assert not client.cookies
     assert code_of(here.service, link.removeprefix("/a/")) == token

@@ -152,9 +152,31 @@ def test_each_person_is_mailed_her_link_once_and_reminded_of_the_same_one(
     assert "Institute for Household Studies invites you" in text
     assert "lädt Sie ein" in text
     page = shown(analyst, f"/studies/{study_id}/mail")
-    assert "Those who had not answered were reminded." in page
+    assert "Whoever had not answered is reminded." in page
     assert "11" not in re.sub(r"<[^>]+>", "", page)
     assert "@example.org" not in page
+
+
+def test_reminding_tells_nothing_of_whoever_was_invited_alone(
+    here: Served, analyst: TestClient, post: Post
+) -> None:
+    """Were she told that nobody was reminded, she would know that the one she invited has answered."""
+    pages = []
+    for said in (False, True):
+        address = f"alone-{said}-{here.service.database.is_sqlite}@example.org"
+        study_id = mailed(here, analyst, address)
+        press(here, analyst, study_id, "invite")
+        send(here)
+        path = post.links_of(address)[0]
+        if said:
+            browser = TestClient(here.client.app, base_url=URL, follow_redirects=False)
+            browser.post(f"{path}/consent")
+            assert browser.post(f"{path}/submit", data={"answer": "20"}).status_code == 303
+        press(here, analyst, study_id, "remind")
+        pages.append(shown(analyst, f"/studies/{study_id}/mail").replace(study_id, "ID"))
+        send(here)
+        pages.append(shown(analyst, f"/studies/{study_id}/mail").replace(study_id, "ID"))
+    assert pages[:2] == pages[2:]
 
 
 def test_whoever_cannot_be_mailed_is_told_and_tried_again_and_nobody_twice(
@@ -305,6 +327,30 @@ def test_a_panel_does_not_replace_a_link_that_was_handed_out(here: Served, analy
     ((_, link),) = rows(analyst.post(f"/studies/{study_id}/links").text)[1:]
     assert here.client.get(f"/s/{study_id}/enter?PROLIFIC_PID=pid-1").status_code == 409
     assert here.client.get(link.removeprefix(URL)).status_code == 200
+
+
+def test_a_panel_is_no_way_for_the_analyst_to_a_link_that_is_mailed(
+    here: Served, analyst: TestClient
+) -> None:
+    """She knows everybody's id."""
+    study_id = open_study(here)
+    send_roster(analyst, study_id, "player,price,region\npid-1,2,north\n")
+    with here.service.database.writing() as session:
+        mails.keep(session, study_id, {"pid-1": "ann@example.org"})
+    analyst.post(f"/studies/{study_id}/panel", data={"return_url": "", "completion_code": ""})
+    assert analyst.get(f"/s/{study_id}/enter?PROLIFIC_PID=pid-1").status_code == 409
+    with here.service.database.writing() as session:
+        mails.invite(session, study_id, WHO, here.service.locations.links_key(study_id))
+    answer = analyst.get(f"/s/{study_id}/enter?PROLIFIC_PID=pid-1")
+    assert (answer.status_code, "personal link" in answer.text) == (409, True)
+
+
+def test_strangers_at_a_panels_address_write_nothing(here: Served, analyst: TestClient) -> None:
+    study_id = open_study(here)
+    assert here.client.get(f"/s/{study_id}/enter?PROLIFIC_PID=pid-1").status_code == 404
+    analyst.post(f"/studies/{study_id}/panel", data={"return_url": "", "completion_code": ""})
+    assert here.client.get(f"/s/{study_id}/enter?PROLIFIC_PID=pid-1").status_code == 404
+    assert not (here.service.locations.study(study_id) / "links.key").exists()
 
 
 @pytest.mark.parametrize(

@@ -122,6 +122,16 @@ def test_who_has_no_account_or_no_verified_address_is_not_let_in(here: Served) -
     assert sign_in(here, "3")[1].headers["location"] == "/studies"
 
 
+def test_an_address_in_letters_that_lower_to_ours_is_another_address(here: Served) -> None:
+    """The Kelvin sign's small letter is a k."""
+    account(here, "Kay", "kay@example.org")
+    with here.service.database.writing() as session:
+        for email in ("\u212aay@example.org", "\u212aAY@example.org"):
+            assert accounts.find_by_identity(session, "https://one.example", "7", email) is None
+        found = accounts.find_by_identity(session, "https://one.example", "7", "KAY@example.org")
+        assert found is not None
+
+
 def test_whose_access_was_ended_does_not_come_back_by_the_provider(here: Served) -> None:
     account(here, "Ada", ADA)
     assert sign_in(here, "1")[1].status_code == 303

@@ -19,7 +19,7 @@ from support.serving import STUDY, Asked, Served, answer_all, asked, close, draf
 from truthful.service import purging
 from truthful.service.keeping import SEALED_BOOKS
 from truthful.service.locations import Settings
-from truthful.service.settle_study import freeze
+from truthful.service.settle_study import cancel_study, freeze
 from truthful.store import audit_log, studies
 from truthful.store.erasing import Unpaid
 from truthful.store.seals import KEYS_FILE
@@ -81,6 +81,26 @@ def test_no_file_of_the_service_or_its_database_says_who_was_asked_any_more(
     assert done.totals["people"] == len(study.links)
     with service.database.reading() as session:
         assert audit_log.events(session, study.study_id, most=1)[0].what == "erased the people's data"
+
+
+def test_books_that_a_killed_settlement_left_in_clear_go_when_the_study_ends(here: Served) -> None:
+    """It may end without being settled: then nobody else would look there."""
+    service, study = here.service, asked(here.service)
+    answer_all(service, study)
+    close(service, study.study_id)
+    left = service.locations.study(study.study_id) / ".settlement.unfinished"
+    (left / ".parts").mkdir(parents=True)
+    for path in (left / "receipts.parquet", left / ".parts" / "1.parquet"):
+        path.write_bytes(b"p-01 said 12.5")
+        path.with_name("copy").hardlink_to(path)
+    with service.database.writing() as session:
+        studies.note_problem(session, study.study_id, "The disk was full.")
+    copies = [path.open("rb") for path in left.rglob("copy")]
+    cancel_study(service.database, service.locations, study.study_id, "ada")
+    assert not left.exists()
+    for copy in copies:
+        with copy:
+            assert set(copy.read()) == {0}
 
 
 def test_whoever_asks_afterwards_is_told_when_it_was_erased(here: Served) -> None:

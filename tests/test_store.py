@@ -566,7 +566,7 @@ def test_of_two_transactions_that_wait_for_each_other_both_are_done_in_the_end(p
     for thread in in_threads(lambda: lock("p1", "p2"), lambda: lock("p2", "p1")):
         thread.join()
     assert sorted(done) == ["p1", "p2"]
-    assert len(tries) == 3
+    assert len(tries) >= 3  # the one that PostgreSQL ended may come again before the other has gone on
 
 
 def test_replacing_links_while_people_submit_waits_for_nobody_for_ever(database: Database) -> None:

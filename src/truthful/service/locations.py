@@ -22,6 +22,7 @@ import json
 import os
 import re
 import secrets
+import shutil
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -33,10 +34,10 @@ from urllib.parse import urlsplit
 from truthful.errors import InputError, Refused
 from truthful.files import exclusive, pretty_json, sync, write_atomically
 from truthful.plan import Plan
-from truthful.settlement.atomic_release import read_ledger
+from truthful.settlement.atomic_release import read_ledger, unfinished_name
 from truthful.settlement.draw import derived_name, destroy_key, key_path, made_key, read_key
 from truthful.store.database import Database
-from truthful.store.seals import KEY_FILE, VARIABLE, new_secret, open_seals, sealed_studies, write_key
+from truthful.store.seals import KEY_FILE, VARIABLE, new_secret, open_seals, sealed_studies, shred, write_key
 from truthful.study import Study
 
 STUDY, PLAN, CLOSED, LINKS = "study.toml", "plan.json", "closed.json", "links.key"
@@ -142,9 +143,13 @@ class Locations:
             )
 
     def destroy_keys(self, study_id: str) -> None:
-        """The study has ended: nothing will be drawn any more."""
+        """The study has ended: nothing will be drawn any more. Nor is there use for books that a kill left in clear."""
         for path in self.study(study_id).glob("draw-*.key"):
             destroy_key(path)
+        if (left := unfinished_name(self.settlement(study_id))).exists():
+            for path in filter(Path.is_file, left.rglob("*")):
+                shred(path)
+            shutil.rmtree(left)
 
     def plan(self, study_id: str) -> Plan:
         path = self.study(study_id) / PLAN

@@ -336,11 +336,11 @@ def forget_page(visit: Link) -> Response:
 
 @router.post("/forget")
 def forget(visit: Link) -> Response:
-    """Remove her code and her language from this browser."""
+    """Remove her code, what she has not confirmed yet, and her language from this browser."""
     response = go(visit.look().link)
     visit.remove(response, CODE, f"/a/{visit.token}")
     visit.remove(response, LANGUAGE)
-    return response
+    return visit.drop_said(response)
 
 
 def go_back(visit: Link) -> Response:

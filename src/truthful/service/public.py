@@ -162,7 +162,10 @@ PANEL_IDS = ("PROLIFIC_PID", "participant", "workerId")
 def enter(visit: Visitor, study_id: str) -> Response:
     """Somebody comes from a panel, with her id there: her own page, if she is on the roster."""
     player = next(filter(None, map(visit.request.query_params.get, PANEL_IDS)), "")
-    _frozen(visit, study_id)
+    stored = _frozen(visit, study_id)
+    with visit.reading() as session:  # strangers make nobody wait who writes
+        if stored.panel is None or not roster.holds(session, study_id, player):
+            raise Unknown("Nobody of this name is asked.")
     key = visit.service.locations.links_key(study_id)
     with visit.writing() as session:
         token = roster.enter(session, study_id, player, key)

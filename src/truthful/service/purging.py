@@ -30,6 +30,8 @@ from truthful.store.erasing import Erasure
 from truthful.store.seals import shred
 
 MARK = "erased.json"
+#: Who erases by command, in the audit log.
+OPERATOR = "command line"
 
 
 def purge(
@@ -122,4 +124,4 @@ def purge_from(settings: Settings, study_id: str, *, unpaid: bool) -> Erasure:
             raise InputError(
                 f"There is no study {study_id!r} in {str(settings.directory)!r}. Name one of these: {told}."
             )
-        return purge(database, settings.locations, study_id, "operator", unpaid=unpaid)
+        return purge(database, settings.locations, study_id, OPERATOR, unpaid=unpaid)

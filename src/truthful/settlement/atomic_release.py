@@ -266,7 +266,12 @@ def open_target(out: Path) -> ReleaseDirectory:
         )
     if not out.absolute().parent.is_dir():
         raise InputError(f"The directory {str(out.absolute().parent)!r} does not exist. Create it first.")
-    return ReleaseDirectory(out, out.with_name(f".{out.name}.unfinished"))
+    return ReleaseDirectory(out, unfinished_name(out))
+
+
+def unfinished_name(out: Path) -> Path:
+    """Where a release is built before it is shown."""
+    return out.with_name(f".{out.name}.unfinished")
 
 
 def require_new(out: Path) -> None:

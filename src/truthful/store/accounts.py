@@ -63,7 +63,7 @@ def account(session: Session, name: str, role: Role, who: str) -> Account:
 
 def set_identity(session: Session, account: Account, identity: str, who: str) -> None:
     """Let her in by an OpenID provider: as this e-mail address, or without an @ as the provider's own name for her."""
-    told = identity.strip().lower() if "@" in identity else identity.strip()
+    told = _address(identity.strip()) if "@" in identity else identity.strip()
     if not 0 < len(told) <= LONGEST_IDENTITY or not told.isprintable():
         raise InputError(f"identity is {identity!r}; give the e-mail address that the provider vouches for.")
     taken = session.scalar(select(Account).where(Account.identity == told, Account.id != account.id))
@@ -73,6 +73,11 @@ def set_identity(session: Session, account: Account, identity: str, who: str) ->
     log(session, who, "set the identity of", whom=account.name)
 
 
+def _address(email: str) -> str:
+    """An address whatever its case; other letters than ours could become one of them."""
+    return email.lower() if email.isascii() else email
+
+
 def find_by_identity(session: Session, issuer: str, subject: str, email: str | None) -> Account | None:
     """Whose account this is. Whoever comes by an identity first keeps it: an address may be given to somebody else."""
     bound = f"{issuer} {subject}"
@@ -80,7 +85,7 @@ def find_by_identity(session: Session, issuer: str, subject: str, email: str | N
     if found is not None:
         return found
     names = {subject} if "@" not in subject else set()
-    named = select(Account).where(Account.identity.in_(names | {email.lower()} if email else names))
+    named = select(Account).where(Account.identity.in_(names | {_address(email)} if email else names))
     several = session.scalars(named.where(Account.subject.is_(None)).with_for_update()).all()
     if len(several) != 1:
         return None

@@ -33,6 +33,8 @@ from truthful.store.tables import LogEnd, StoredStudy, Table
 T = TypeVar("T")
 #: What PostgreSQL says where two transactions stood in each other's way, and how often they try.
 CONFLICTS, TRIES = ("40001", "40P01"), 5
+#: How long it lets the other one go on before it tries again, each time longer: at once it would take the same locks.
+PAUSE_SECONDS = 0.05
 #: Who joins one transaction at most, so that the first of them does not wait for ever.
 MOST = 64
 
@@ -272,6 +274,7 @@ class Database:
             except OperationalError as problem:
                 if getattr(problem.orig, "sqlstate", None) not in CONFLICTS or tries == TRIES:
                     raise
+            time.sleep(PAUSE_SECONDS * tries)
         raise AssertionError  # the last try has returned or raised
 
     def close(self) -> None:

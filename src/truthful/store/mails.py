@@ -21,7 +21,7 @@ from truthful.intake import open_reports
 from truthful.intake.rules import quote
 from truthful.store import roster, studies
 from truthful.store.audit_log import log
-from truthful.store.tables import Answer, Mail, Player, Sending, State, StoredStudy
+from truthful.store.tables import Answer, Event, Mail, Player, Sending, State, StoredStudy
 from truthful.study.declaration import PLAYER
 
 #: The column of a roster with addresses.
@@ -31,6 +31,8 @@ LONGEST_ADDRESS = 254
 INTERRUPTED = (
     "The service ended while this was being sent, so it may have arrived. It is not sent again by itself."
 )
+#: In the log.
+REMINDED = "sent reminders"
 REPLACED = "Her link was replaced by one from a file. Send her that one yourself."
 
 
@@ -105,7 +107,7 @@ def remind(session: Session, study_id: str, who: str) -> None:
         Mail.state.in_((Sending.SENT, Sending.UNKNOWN)), and_(Mail.state == Sending.FAILED, Mail.reminder)
     )
     _queue(session, study_id, and_(came, ~exists().where(*mine)), reminder=True)
-    log(session, who, "sent reminders", study_id)
+    log(session, who, REMINDED, study_id)
 
 
 def _queue(session: Session, study_id: str, which: ColumnElement[bool], **values: Any) -> int:
@@ -179,7 +181,10 @@ def is_under_way(session: Session) -> bool:
 
 
 def progress(session: Session, study_id: str) -> dict[str, int]:
-    """How far invitations are, exactly; of reminders only whether they are under way, or any went out."""
+    """How far invitations are, exactly; of reminders only whether they were asked for.
+
+    Whether any went out, or how many, would say who has answered since the last counts were told.
+    """
     rows = session.execute(
         select(Mail.reminder, Mail.state, func.count())
         .where(Mail.study_id == study_id)
@@ -192,6 +197,7 @@ def progress(session: Session, study_id: str) -> dict[str, int]:
         .select_from(Mail)
         .join(Player, and_(Player.study_id == Mail.study_id, Player.player == Mail.player))
     )
+    asked = (Event.study_id == study_id, Event.what == REMINDED)
     reminded = sum(count for (reminder, _), count in counted.items() if reminder)
     return {
         "addresses": sum(counted.values()),
@@ -200,9 +206,7 @@ def progress(session: Session, study_id: str) -> dict[str, int]:
         "failed": counted.get((False, Sending.FAILED), 0),
         # A reminder goes to who was invited: whoever is reminded was sent her invitation.
         "sent": counted.get((False, Sending.SENT), 0) + counted.get((False, Sending.UNKNOWN), 0) + reminded,
-        "reminding": int(any(counted.get((True, state)) for state in under_way)),
-        # How many they are would say who has answered since the last counts were told.
-        "reminded": int(reminded > 0),
+        "reminded": session.scalar(select(func.count()).select_from(Event).where(*asked)) or 0,
     }
 
 

@@ -271,13 +271,21 @@ def derive_token(key: bytes, player: str, salt: str) -> str:
     return urlsafe_b64encode(made).decode().rstrip("=")
 
 
+def holds(session: Session, study_id: str, player: str) -> bool:
+    return session.get(Player, (study_id, player)) is not None
+
+
 def enter(session: Session, study_id: str, player: str, key: bytes) -> str:
-    """The token of somebody who comes from a panel, by her id there."""
+    """The token of somebody who comes from a panel, by her id there.
+
+    Not of who is mailed hers: the analyst knows everybody's id, and is shown no link that is mailed.
+    """
     stored = find(session, study_id, lock=True)
     found = session.get(Player, (study_id, player))
     if found is None or stored.panel is None or (found.link is None and stored.state != State.OPEN):
         raise Unknown("Nobody of this name is asked.")
-    if (token := derive_link(found, key)) is None:
+    mailed = session.get(Mail, (study_id, player)) is not None
+    if mailed or (token := derive_link(found, key)) is None:
         raise Refused("You were sent a personal link. Please use that one.")
     return token
 

@@ -188,14 +188,14 @@ class Seals:
         try:
             return key.open(kind, player, sealed)
         except InvalidTag:
-            raise _altered(study_id, player) from None
+            raise _altered(study_id) from None
 
     def open_code(self, study_id: str, player: str, sealed: bytes) -> str:
         key = self.key(study_id, sealed[:NAME_BYTES].hex())
         try:
             return key.open_code(player, sealed)
         except InvalidTag:
-            raise _altered(study_id, player) from None
+            raise _altered(study_id) from None
 
     def remember(self, link: str, place: Whose) -> None:
         if len(self.places) >= MOST:
@@ -352,8 +352,9 @@ def _about(study_id: str) -> str:
     return f"{FORMAT}/{study_id}"
 
 
-def _altered(study_id: str, player: str) -> Unreadable:
+def _altered(study_id: str) -> Unreadable:
+    """Whose row it is stands in no log."""
     return Unreadable(
-        f"What the database holds of player {player!r} of study {study_id!r} is not what was sealed: the row was "
-        "changed, or is another's. Bring a backup back."
+        f"What the database holds of somebody in study {study_id!r} is not what was sealed: the row was changed, or is "
+        "another's. Bring a backup back."
     )

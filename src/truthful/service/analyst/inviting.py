@@ -55,7 +55,7 @@ def _mail_page(
         typed=typed or stored.mail or _usual_texts(visit, stored),
         wrong=wrong or {},
     )
-    if not wrong and (progress["waiting"] or progress["reminding"]):
+    if not wrong and progress["waiting"]:
         shown.headers["Refresh"] = RENEWED
     return shown
 
