@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import subprocess
 import sys
 from pathlib import Path
@@ -50,9 +51,13 @@ print(verdict.verified, heavy, "scipy.optimize" in sys.modules)
 """
 
 
-def _output(script: str, *arguments: str) -> str:
+def _output(script: str, *arguments: str, **environment: str) -> str:
     done = subprocess.run(
-        [sys.executable, "-c", script, *arguments], capture_output=True, text=True, check=True
+        [sys.executable, "-c", script, *arguments],
+        env=os.environ | environment,
+        capture_output=True,
+        text=True,
+        check=True,
     )
     return done.stdout
 
@@ -63,6 +68,17 @@ def test_few_numbers_are_not_compiled_for_and_many_give_the_same(tmp_path: Path)
     assert few[-1] is False
     assert many[-1] is True
     assert few[:-1] == many[:-1]
+
+
+def test_where_nothing_can_be_written_everything_is_compiled_anew(tmp_path: Path) -> None:
+    """As for a system's user without a home, who may only read the package."""
+    (tmp_path / "loop.py").write_text(LOOP)
+    (tmp_path / "__pycache__").write_text("in the way")
+    nowhere = {"HOME": os.devnull, "XDG_CACHE_HOME": os.devnull, "NUMBA_CACHE_DIR": ""}
+    apart = json.loads(_output(APART, "2000", str(tmp_path), **nowhere))
+    (tmp_path / "__pycache__").unlink()
+    assert apart == json.loads(_output(APART, "2000", str(tmp_path)))
+    assert list((tmp_path / "__pycache__").glob("*.nbi"))
 
 
 @pytest.mark.parametrize("study", [survey(3), survey(2)], ids=["levels", "numbers"])

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+import shlex
 import shutil
 import subprocess
 import sys
@@ -14,9 +15,9 @@ from secrets import token_hex
 from typing import Any
 
 import httpx2
+import pages
 import pytest
 import typer
-from pages import ROOT
 from support.lives import until
 from test_serve import serving
 
@@ -24,7 +25,7 @@ from truthful.cli import app
 from truthful.service.locations import Settings
 from truthful.service.server import reached_at
 
-CONTAINERFILE = ROOT / "Containerfile"
+CONTAINERFILE = pages.ROOT / "Containerfile"
 TEXT = CONTAINERFILE.read_text(encoding="utf-8")
 LINTER = Path(sys.executable).with_name("hadolint")
 PORT = 8000
@@ -48,12 +49,13 @@ def copied() -> set[str]:
     return {path for words in copies for path in words[:-1]}
 
 
-def run_by_default() -> tuple[str, dict[str, Any]]:
-    """The command of `truthful` that the image runs, with all its parameters; what is unknown is refused."""
-    program, name, *arguments = json.loads(instruction("ENTRYPOINT")) + json.loads(instruction("CMD"))
-    assert program == "truthful"
+def parsed(arguments: list[str]) -> tuple[str, dict[str, Any]]:
+    """A command of `truthful` and all its parameters; what is unknown is refused."""
     group: Any = typer.main.get_command(app)
-    return name, group.commands[name].make_context(name, arguments).params
+    for name, command in pages.every_command(group):
+        if arguments[: len(name.split())] == name.split():
+            return name, command.make_context(name, arguments[len(name.split()) :]).params
+    raise AssertionError(f"`truthful {' '.join(arguments)}` is no command")
 
 
 def lint(text: str) -> str:
@@ -87,15 +89,18 @@ def test_the_linter_sees_what_is_broken(sound: str, broken: str, said: str) -> N
 
 
 def test_what_it_copies_is_in_the_repository_and_nothing_else_is_sent_to_the_engine() -> None:
-    listed = subprocess.run(["git", "ls-files"], cwd=ROOT, capture_output=True, text=True, check=True).stdout
+    listed = subprocess.run(
+        ["git", "ls-files"], cwd=pages.ROOT, capture_output=True, text=True, check=True
+    ).stdout
     assert copied() <= {part for path in listed.splitlines() for part in (path, path.partition("/")[0])}
-    ignored = (ROOT / ".dockerignore").read_text(encoding="utf-8").splitlines()
+    ignored = (pages.ROOT / ".dockerignore").read_text(encoding="utf-8").splitlines()
     assert ignored[0] == "*"
     assert {line[1:] for line in ignored if line.startswith("!")} == copied()
 
 
 def test_it_runs_a_command_that_there_is_where_the_engine_and_people_find_it() -> None:
-    name, given = run_by_default()
+    assert json.loads(instruction("ENTRYPOINT")) == ["truthful"]
+    name, given = parsed(json.loads(instruction("CMD")))
     assert name == "serve"
     assert given["directory"].parent == Path(instruction("VOLUME"))
     assert str(PORT) == instruction("EXPOSE") == str(given["port"])
@@ -106,9 +111,28 @@ def test_it_runs_a_command_that_there_is_where_the_engine_and_people_find_it() -
     )
 
 
+def test_the_guide_runs_commands_that_there_are_in_the_directories_of_the_image() -> None:
+    section = pages.read("docs/howto-serve.md").split("\n## In a container\n")[1].split("\n## ")[0]
+    blocks = "".join(re.findall(r"```bash\n(.*?)```", section, re.DOTALL)).replace("\\\n", "")
+    run = [
+        words for line in blocks.splitlines() if (words := shlex.split(line, comments=True))[1:2] != ["build"]
+    ]
+    inside = [words[len(words) - words[::-1].index("truthful") :] for words in run if "truthful" in words]
+    found = [parsed(arguments) for arguments in inside]
+    assert {name for name, _ in found} == {"serve", "account link", "backup", "restore"}
+    assert {given["directory"] for _, given in found} == {
+        parsed(json.loads(instruction("CMD")))[1]["directory"]
+    }
+    volumes = {
+        words[k + 1].partition(":")[2] for words in run for k, word in enumerate(words) if word == "--volume"
+    }
+    made = instructions("RUN")[-1].partition("install --directory ")[2].split()
+    assert volumes == {word for word in made if word.startswith("/")}
+
+
 def test_it_names_the_variables_of_the_service_and_no_others() -> None:
     """`truthful bots` reads one more, for the analyst it plays."""
-    sources = "\n".join(path.read_text(encoding="utf-8") for path in (ROOT / "src").rglob("*.py"))
+    sources = "\n".join(path.read_text(encoding="utf-8") for path in (pages.ROOT / "src").rglob("*.py"))
     read = set(re.findall(r"\"(TRUTHFUL_[A-Z_]+)\"", sources))
     assert set(re.findall("TRUTHFUL_[A-Z_]+", TEXT)) == read - {"TRUTHFUL_PASSWORD"}
 
@@ -151,8 +175,8 @@ def built(engine: str) -> Iterator[str]:
         if pulled.returncode:
             pytest.skip(f"{base} cannot be pulled: {pulled.stderr.strip().splitlines()[-1]}")
     image = f"localhost/truthful-{token_hex(4)}"
-    form = ["--format", "docker"] if engine == "podman" else []
-    told(engine, "build", *form, "--file", str(CONTAINERFILE), "--tag", image, str(ROOT))
+    form = ["--format", "docker", "--layers=false"] if engine == "podman" else []
+    told(engine, "build", *form, "--file", str(CONTAINERFILE), "--tag", image, str(pages.ROOT))
     try:
         yield image
     finally:

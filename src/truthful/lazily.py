@@ -70,9 +70,7 @@ class Loop:
     def compile(self) -> Callable[..., Any]:
         """The compiled function, which stands in this one's place from now on."""
         if self._compiled is None:
-            import numba
-
-            self._compiled = cast(Callable[..., Any], numba.njit(**self._options)(self._function))
+            self._compiled = njit(**self._options)(self._function)
         return self._compiled
 
     def __reduce__(self) -> str | tuple[Any, ...]:
@@ -83,7 +81,20 @@ def compiled(**options: Any) -> Callable[[F], F]:
     """A decorator for loops. Those that call each other stand in one file, which is compiled as a whole."""
 
     def decorate(function: F) -> F:
-        return cast(F, Loop(function, {"cache": True, "nogil": True, **options}))
+        return cast(F, Loop(function, options))
+
+    return decorate
+
+
+def njit(**options: Any) -> Callable[[F], F]:
+    """numba's decorator. What it compiles is kept for the next start, unless this user may write nowhere."""
+    import numba
+
+    def decorate(function: F) -> F:
+        try:
+            return cast(F, numba.njit(cache=True, nogil=True, **options)(function))
+        except RuntimeError:  # no place to keep it, as without a home directory
+            return cast(F, numba.njit(nogil=True, **options)(function))
 
     return decorate
 

@@ -42,9 +42,8 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any, TypeVar
+from typing import Any
 
-import numba
 import numpy as np
 import numpy.typing as npt
 
@@ -62,6 +61,7 @@ from truthful.beliefs.laws import (
 from truthful.beliefs.posterior import Laws, Support
 from truthful.check import Floats
 from truthful.errors import InputError
+from truthful.lazily import njit
 
 #: The four regions of reports. Each is cut into so many roots squared; a polynomial has so many powers of a coordinate.
 WHOLE, UPPER, SHORT, MIDDLE = range(4)
@@ -89,10 +89,9 @@ Integers = npt.NDArray[np.int64]
 Rows = npt.NDArray[np.int32]
 Limits = tuple[float, float, float, float, float, float]
 
-F = TypeVar("F", bound=Callable[..., Any])
-each: Callable[[F], F] = numba.njit(cache=True, nogil=True, error_model="numpy")
+each = njit(error_model="numpy")
 # The polynomials of one player may use fused multiply-adds: every player takes the same way through them.
-_fused: Callable[[F], F] = numba.njit(cache=True, nogil=True, error_model="numpy", fastmath={"contract"})
+_fused = njit(error_model="numpy", fastmath={"contract"})
 
 
 @dataclass(frozen=True)

@@ -9,7 +9,6 @@ from dataclasses import dataclass, fields, is_dataclass
 from functools import cache, partial
 from typing import Any
 
-import numba
 import numpy as np
 from scipy import special
 
@@ -18,6 +17,7 @@ from truthful.agents import Agent, Honest, agent
 from truthful.beliefs.laws import Noise, TruncatedNormal, chebyshev_nodes, monomials
 from truthful.check import Floats
 from truthful.errors import InputError
+from truthful.lazily import njit
 from truthful.moments import GRID
 from truthful.plan import Plan
 from truthful.study import Study
@@ -224,7 +224,7 @@ def _polynomial() -> Floats:
     return np.ascontiguousarray(monomials(special.erfinv(v) / v))
 
 
-@numba.njit(cache=True, nogil=True, error_model="numpy", fastmath={"contract"})
+@njit(error_model="numpy", fastmath={"contract"})
 def _inner(v: Floats, top: float, width: float, coefficients: Floats, z: Floats) -> None:
     """Uniform v on [0, 1) become those on ±top, and z their noise where |v| ≤ INNER."""
     for i in range(len(v)):

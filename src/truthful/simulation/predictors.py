@@ -13,7 +13,6 @@ from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any
 
-import numba
 import numpy as np
 
 from truthful.agents.games import foresee_peers, foreseen_people
@@ -21,6 +20,7 @@ from truthful.beliefs import Beliefs, Predictor, posterior
 from truthful.beliefs.laws import Curve, chebyshev_nodes, monomials
 from truthful.beliefs.table import SampledCurve, prediction_table
 from truthful.check import Floats
+from truthful.lazily import njit
 from truthful.moments import lengths
 from truthful.plan import Plan
 
@@ -153,7 +153,7 @@ def _means(beliefs: Beliefs, where: posterior.Support, curve: SampledCurve) -> F
     return np.asarray(np.einsum("ij,ijk->ik", mass, curve(u[:, :, None])))
 
 
-@numba.njit(cache=True, nogil=True, error_model="numpy", fastmath={"contract"})
+@njit(error_model="numpy", fastmath={"contract"})
 def _interpolate(
     r: Floats,
     y: Floats,
@@ -203,7 +203,7 @@ def _interpolate(
         out[i] = math.copysign(r[i] * total, y[i])
 
 
-@numba.njit(cache=True, nogil=True, error_model="numpy", fastmath={"contract"})
+@njit(error_model="numpy", fastmath={"contract"})
 def _cubic(t: float) -> tuple[float, float, float, float]:
     """Lagrange's weights for values at 0, 1, 2 and 3."""
     low, high = t * (t - 1), (t - 2) * (t - 3)
