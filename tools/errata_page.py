@@ -9,11 +9,11 @@ from truthful.errata import Erratum, errata
 HEAD = """# Errata
 
 Rachel Cummings, Stratis Ioannidis and Katrina Ligett, "Truthful Linear Regression" (COLT 2015), is the source of
-this package. Its idea stands, and so do its five results once they are mended; but constants, proofs and a few
-statements do not hold as printed, and some bounds that do hold are far from what is true. This page lists what we
-found. Every row has an example in which both the claim and what holds are numbers, computed by `truthful.errata`
-when this page was made, and a test that shows it by other means. Sections, theorems and lemmas are counted as in the
-paper's LaTeX; its ε is that of one estimate, half of the total that this package calls ε.
+this package. Its idea stands, and so do its five results once corrected. But some constants, proofs and statements
+do not hold as printed, and some bounds that do hold are far from tight. This page lists what we found. Every row has
+an example that puts the claim and the fact in numbers, computed by `truthful.errata` when this page was made, and a
+test that shows the same by other means. Sections, theorems and lemmas are numbered as in the paper's LaTeX; its ε is
+that of one estimate, half of the total that this package calls ε.
 
 [Theory](theory.md) derives what this package does instead.
 
