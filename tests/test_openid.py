@@ -305,5 +305,9 @@ def test_an_identity_is_set_on_the_command_line_and_lets_in(
         told = run("identity", tmp_path, "Ada", ADA)
         assert (told.code, told.out) == (0, f"{ADA} signs in as Ada.\n")
         assert sign_in(here, "1")[1].headers["location"] == "/payments"
+        former, _ = sign_in(here, "1")
+        assert former.get("/payments").status_code == 200
+        assert run("identity", tmp_path, "Ada", "bob@example.org").code == 0
+        assert former.get("/payments").headers["location"] == "/sign-in"  # what was set before ends
         missing = run("identity", tmp_path, "Adda", ADA)
         assert (missing.code != 0, "'Adda'" in missing.err) == (True, True)

@@ -255,6 +255,15 @@ def test_whoever_changes_the_log_breaks_its_chain(place: Place, change: str) -> 
     assert (broken.code, said in broken.err) == (1, True), broken.err
 
 
+@pytest.mark.parametrize("words", [["log"], ["log", "--refused"], ["account", "list"]])
+def test_who_pages_through_the_log_and_who_answers_do_not_wait_for_each_other(
+    place: Place, words: list[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("truthful.store.database.PATIENCE_SECONDS", 1)
+    with place.served.service.database.writing():
+        assert place.command(*words).code == 0
+
+
 def test_many_writers_at_once_make_one_chain(place: Place) -> None:
     """Those who hold locks on studies in either order, and those who hold none."""
     database = place.served.service.database

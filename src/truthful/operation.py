@@ -264,7 +264,7 @@ def list_accounts(
     as_json: options.AsJson = False,
 ) -> None:
     """Print who signs in, with which role, and the studies that each is let into."""
-    with _service(directory, None, database) as (_, session):
+    with _service(directory, None, database, writes=False) as (_, session):
         from truthful.store import accounts, studies
 
         rows: list[dict[str, Any]] = [
@@ -315,7 +315,10 @@ def print_log(
     as_json: options.AsJson = False,
 ) -> None:
     """Print who did what, when, as CSV, or with --json as a record a line, and check that nothing was changed since."""
-    with _service(directory, None, database) as (_, session):
+    with _service(directory, None, database, writes=False) as (
+        _,
+        session,
+    ):  # whoever pages through it may pause
         from truthful.store import audit_log
 
         if refused:
@@ -341,13 +344,15 @@ OPERATOR = "command line"
 
 
 @contextmanager
-def _service(directory: Path, url: str | None, database: str | None) -> Iterator[tuple[Settings, Session]]:
-    """One transaction in the database of a service, which may be running."""
+def _service(
+    directory: Path, url: str | None, database: str | None, *, writes: bool = True
+) -> Iterator[tuple[Settings, Session]]:
+    """One transaction in the database of a service, which may be running: one that only reads makes nobody wait."""
     with _service_installed("The service needs"):
         from truthful.service import server
         from truthful.service.locations import Settings
     settings = Settings(directory, url or "http://127.0.0.1:8000", database)
-    with server.opened(settings) as opened, opened.writing() as session:
+    with server.opened(settings) as opened, opened.writing() if writes else opened.reading() as session:
         yield settings, session
 
 

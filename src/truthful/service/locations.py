@@ -169,7 +169,7 @@ class Locations:
         path = self.study(study_id) / LINKS
         with _LOADING:
             if not path.exists():
-                write_atomically(path, secrets.token_hex(32))
+                write_atomically(path, secrets.token_hex(32), private=True)
             return bytes.fromhex(path.read_text("ascii"))
 
     def is_closed(self, study_id: str) -> bool:

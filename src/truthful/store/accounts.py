@@ -69,6 +69,8 @@ def set_identity(session: Session, account: Account, identity: str, who: str) ->
     taken = session.scalar(select(Account).where(Account.identity == told, Account.id != account.id))
     if taken is not None:
         raise Refused(f"The identity {told!r} is {taken.name!r} here. One identity has one account.")
+    if account.subject is not None:  # whoever came by the identity before is not signed in any more
+        session.execute(delete(SignIn).where(SignIn.account_id == account.id))
     account.identity, account.subject = told, None
     log(session, who, "set the identity of", whom=account.name)
 
