@@ -90,7 +90,7 @@ def test_a_backup_has_everything_and_goes_on_to_the_same_release_on_either_datab
     (tmp_path / "new").mkdir()
     with (
         database_url(here, tmp_path) as url,
-        database_url(there, tmp_path / "new") as other,
+        database_url(there, tmp_path / "new", tables=False) as other,
         lived(tmp_path / "a", url) as (running, opened, closed, ended),
     ):
         (tmp_path / "a" / "logo.png").write_bytes(b"\x89PNG\r\n\x1a\n")

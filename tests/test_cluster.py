@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import logging
+import multiprocessing
 import os
 import signal
 import subprocess
 import sys
 import time
 from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -19,6 +21,7 @@ import pyarrow as pa
 import pyarrow.csv
 import pyarrow.parquet
 import pytest
+from distributed.utils import get_mp_context
 from support.commands import Run
 from support.studies import DESIGNED, RELEASES, people, planned, saved_study
 
@@ -36,19 +39,27 @@ FILES = {"release.json", "report.html", "payments.parquet", "receipts.parquet", 
 pytestmark = pytest.mark.slow
 
 
-def local_cluster(workers: int = 2) -> Any:
-    return distributed.LocalCluster(
-        n_workers=workers,
-        threads_per_worker=1,
-        dashboard_address=None,
-        scheduler_kwargs={"dashboard_address": "127.0.0.1:0"},
-        silence_logs=logging.CRITICAL,
-    )
+METHOD = "distributed.worker.multiprocessing-method"
+
+
+@contextmanager
+def local_cluster(workers: int = 2) -> Iterator[Any]:
+    """Processes that are forked from one in which the code is loaded; whoever is killed is started again."""
+    with dask.config.set({METHOD: "forkserver"}):
+        get_mp_context()
+        multiprocessing.set_forkserver_preload(["distributed", "truthful.settlement"])
+        with distributed.LocalCluster(
+            n_workers=workers,
+            threads_per_worker=1,
+            dashboard_address=None,
+            scheduler_kwargs={"dashboard_address": "127.0.0.1:0"},
+            silence_logs=logging.CRITICAL,
+        ) as cluster:
+            yield cluster
 
 
 @pytest.fixture(scope="module")
 def cluster() -> Iterator[Any]:
-    """Two processes; whoever is killed is started again."""
     with local_cluster() as cluster:
         yield cluster
 
@@ -304,7 +315,8 @@ def test_from_the_command_line_to_a_receipt(
 def test_without_a_scheduler_processes_are_started_here_and_ended(
     plan: Plan, reports: Path, tmp_path: Path
 ) -> None:
-    alone = settle(plan, reports, out=tmp_path / "out", seed=3, engine="dask")
+    with dask.config.set({METHOD: "spawn"}):  # as it is anywhere else
+        alone = settle(plan, reports, out=tmp_path / "out", seed=3, engine="dask")
     assert alone.release.sha256 == settle(plan, reports, seed=3).release.sha256
 
 
@@ -355,8 +367,7 @@ def test_results_come_in_the_order_of_the_pieces(cluster: Any, tmp_path: Path) -
 
 
 def test_a_scheduler_that_is_lost_is_told(tmp_path: Path) -> None:
-    cluster = local_cluster(1)
-    with distributed.Client(cluster, set_as_default=False) as client:
+    with local_cluster(1) as cluster, distributed.Client(cluster, set_as_default=False) as client:
         results = Cluster(client, tmp_path).run(echo, range(3))
         assert next(results) == 0
         cluster.close()

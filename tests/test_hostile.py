@@ -18,16 +18,18 @@ from truthful.service.settle_study import settle_study
 from truthful.store import accounts, studies
 from truthful.store.tables import Role, State
 
-#: What somebody might write into a field, each with a word to find it by.
-HOSTILE = (
+#: What a page could take for more than text, ...
+MARKUP = (
     "<script>alert('zq')</script>",
     "\"'><img src=zq onerror=alert(1)>",
     "'; DROP TABLE answers; -- zq",
     "zq' OR '1'='1",
-    "{{ 7 * 191 }}{% raw %}zq",
-    "${7*191} zq",
-    "../../../../etc/passwd zq",
     '=HYPERLINK("http://evil.example","zq")',
+)
+#: ... and what somebody might write into a field: much of it at once, of which some fields keep the beginning.
+HOSTILE = (
+    MARKUP[1],
+    " ".join(("${7*191} {{7*191}}{% raw %}", *MARKUP, "../../../../etc/passwd zq")),
     "zq\r\nSet-Cookie: planted=1",
     "\u202ezq\ufeff\u0000".replace("\u0000", ""),
     "9" * 400,
@@ -329,7 +331,7 @@ def test_whatever_is_written_into_any_field_stays_text(here: Served) -> None:
             for action, shown, status in filled(analyst, path, text):
                 seen += 1
                 assert status < 500, (action, text)
-                assert text not in shown or not re.search("[<>\"']", text), (action, text)
+                assert not any(markup in shown for markup in MARKUP), (action, text)
                 assert "1337" not in shown  # 7 × 191: nothing is computed
     assert seen > 100
     assert here.state(study.study_id) == State.OPEN

@@ -143,7 +143,7 @@ def test_the_demo_is_made_once_and_open_to_click_through_with_its_answers_in_pos
     tmp_path: Path,
 ) -> None:
     directory = tmp_path / "service"
-    with database_url("postgresql", tmp_path) as url:
+    with database_url("postgresql", tmp_path, tables=False) as url:
         with serving(directory, "--demo", "--database", url) as demo, httpx2.Client() as client:
             asked = client.get(demo.said["participant_link"])
             assert asked.status_code == 200

@@ -149,14 +149,17 @@ def soon(true: Callable[[], bool]) -> None:
         time.sleep(0.02)
 
 
-def test_servers_on_one_directory_settle_a_study_once(here: Served) -> None:
+def test_servers_on_one_directory_settle_a_study_once(here: Served, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Nobody asks them to: one of them looks by itself."""
+    monkeypatch.setattr("truthful.service.settle_study.LOOK_SECONDS", 0.1)
     service = here.service
-    study = asked(service)
-    answer_all(service, study)
-    close(service, study.study_id)
+    service.settler.stop()
     servers = [Settler(service.database, service.locations) for _ in range(3)]
     for server in servers:
         server.start()
+    study = asked(service)
+    answer_all(service, study)
+    close(service, study.study_id)
     soon(lambda: here.state(study.study_id) == State.SETTLED)
     for server in servers:
         server.stop()

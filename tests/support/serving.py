@@ -20,6 +20,7 @@ from sqlalchemy.orm import Session
 from starlette.testclient import TestClient
 
 from support import both_studies
+from support.databases import copy_new
 from support.shares import reports
 from support.studies import DESIGNED, people
 from truthful.plan import Plan, design
@@ -103,6 +104,8 @@ class Asked:
 @contextmanager
 def served(directory: Path, database: str | None = None, **settings: Any) -> Iterator[Served]:
     """A service in this directory. Its reports have no charts, which take most of a settlement's time."""
+    if database is None and not (directory / "studies").exists():
+        copy_new(directory / "truthful.db")
     app = create_app(Settings(directory, **{"url": URL, **settings}, database=database))
     with (
         patch.object(page, "inline", lambda chart, name: ""),
