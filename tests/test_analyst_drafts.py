@@ -289,12 +289,12 @@ def test_other_people_or_other_features_drop_the_plan(here: Served, analyst: Tes
     same = ANSWERS.replace("signal = 0.6", "signal = 0.5")
     analyst.post(f"{place}/file", data={"text": same})
     assert (counts(here, study_id)["roster"], stored(here, study_id).plan) == (300, None)
-    assert "uploaded before are gone" not in shown(analyst, place)
+    assert "people you uploaded are gone" not in shown(analyst, place)
     analyst.post(f"{place}/file", data={"text": same.replace("high = 5", "high = 6")})
     assert (counts(here, study_id)["roster"], stored(here, study_id).roster) == (0, None)
-    assert "uploaded before are gone" in shown(analyst, place)
+    assert "people you uploaded are gone" in shown(analyst, place)
     send_roster(analyst, study_id, listed(300))
-    assert "uploaded before are gone" not in shown(analyst, place)
+    assert "people you uploaded are gone" not in shown(analyst, place)
 
 
 def test_protected_features_are_not_planned_from(here: Served, analyst: TestClient) -> None:
@@ -341,7 +341,7 @@ def test_a_group_of_very_few_is_refused_at_once_unless_nothing_gives_them_away(
 def test_a_share_that_is_none_is_told(analyst: TestClient, share: str) -> None:
     study_id = declared(analyst)
     page = shown(analyst, f"/studies/{study_id}/plan?players=4000&budget=2000&response_share={share}")
-    assert "Please give a number above 0, up to 100." in page
+    assert "Please give a number above 0 and at most 100." in page
 
 
 # Files

@@ -179,8 +179,8 @@ def on_her_phone(lived: Life) -> None:
     for words in (
         life.ASKED_BY,
         life.QUESTION,
-        "How your payment comes about",
-        "You are paid at least $",
+        "How your payment is worked out",
+        "At least $",
         "north",
         "50:50",
         "It names nobody.",

@@ -108,16 +108,16 @@ def test_an_invitation_says_who_asks_and_what_taking_part_means(her: Her) -> Non
         "How much did you spend on groceries last week, in dollars?",
         "from 0 to 200",
         "Typical payment",
-        "You are paid at least $",
+        "At least $",
         "whatever anybody does",
         "what everybody else's answers predict for people like you",
         "your own answer is left out of that prediction",
         "The situation you are shown was drawn at random.",
-        "it is no fact about you",
+        "it is not a fact about you",
         "Your answer is protected.",
-        "is right 50 times in 100 without the result, and at most 89 times with it",
+        "would be right 50 times in 100 without the result, and at most 89 times with it",
         "It names nobody.",
-        "50:50, can get to 88.1:11.9 at most",
+        "(50:50) can get no further than 88.1:11.9",
         "45.1%",
         "ε = 2",
         declared.sha256,
@@ -142,15 +142,15 @@ def test_an_invitation_says_who_asks_and_what_taking_part_means(her: Her) -> Non
             (
                 "has checked these facts about you",
                 "Your answer is protected.",
-                "Your facts (price, region) are used as they are,",
-                "only in sums over everybody who takes part; these sums are published",
+                "Your facts (price, region) are not protected:",
+                "only in sums over everybody who takes part, and these sums are published",
                 "could work out yours, and that you took part",
             ),
             ("drawn at random", "Everything about you is protected"),
         ),
         (
             ANSWERS.replace('"answers"', '"answers"\npublish_matrix = false'),
-            ("Your facts (price, region) are used as they are,", "These sums are not published"),
+            ("Your facts (price, region) are not protected:", "These sums are not published"),
             ("these sums are published",),
         ),
         (
@@ -158,10 +158,10 @@ def test_an_invitation_says_who_asks_and_what_taking_part_means(her: Her) -> Non
             (
                 "Everything about you is protected:",
                 "your answer and your facts (price, region) alike",
-                "or two sets of facts about you, equally likely, 50:50, can get to 88.1:11.9",
+                "or two sets of facts about you, equally likely (50:50) can get no further than 88.1:11.9",
                 "of anything about you",
             ),
-            ("are used as they are", "drawn at random"),
+            ("are not protected:", "drawn at random"),
         ),
     ],
 )
@@ -183,7 +183,7 @@ def test_what_she_can_be_paid_follows_from_her_own_features(here: Served) -> Non
     assert all(least <= low < high <= most for low, high in ranges.values())
     assert len(set(ranges.values())) > 1
     for player, (low, high) in ranges.items():
-        assert f"at least ${low} and at most ${high}" in Her(here, study, player).sees()
+        assert f"At least ${low}, at most ${high}" in Her(here, study, player).sees()
 
 
 def test_a_rehearsal_says_that_it_is_one_on_every_page(here: Served) -> None:
@@ -199,7 +199,7 @@ def test_a_rehearsal_says_that_it_is_one_on_every_page(here: Served) -> None:
 def test_a_study_without_features_says_so(here: Served) -> None:
     text = re.sub(r"\[\[features\]\].*(?=\[design\])", "", STUDY, flags=re.DOTALL)
     told = Her(here, asked(here.service, text)).sees()
-    assert "no fact about you" in told
+    assert "no facts about you" in told
     assert "These are wrong" not in told
 
 
@@ -300,8 +300,10 @@ def test_the_worked_example_is_what_the_rule_pays(here: Served) -> None:
     q = np.sqrt((typical - base) / mechanism.score_weight)
     paid = [payable(mechanism, np.array([length]), sign * q, q)[0] for sign in (1, 0, -1)]
     told = Her(here, study).sees()
-    example = told[told.index("For example, take") :].partition("</p>")[0]
-    assert [float(amount) for amount in re.findall(r"\$(\d+\.\d+)", example)] == pytest.approx(paid, abs=1e-4)
+    example = told[told.index("For example:") :].partition("</p>")[0]
+    assert [float(amount) for amount in re.findall(r"\$(\d+\.\d+)", example)] == pytest.approx(
+        paid, abs=0.0051
+    )
     assert f"<strong>${typical:.2f}</strong>" in told
     assert paid[0] > paid[1] > paid[2]
 
@@ -398,7 +400,7 @@ def test_what_another_tab_has_made_impossible_is_refused_with_the_page_of_how_th
     assert her.stored() is None
     her.does("dispute")
     told = her.does("consent", 409)
-    assert "this is not what you are shown" in told
+    assert "you are shown something else" in told
     assert "/undispute" in told
 
 
@@ -407,7 +409,7 @@ def test_features_that_are_wrong_stop_everything_until_they_are_right(her: Her) 
     her.does("dispute")
     assert her.stored() is None
     told = her.sees()
-    assert "You said that this is not what you are shown" in told
+    assert "You said that you are shown something else" in told
     assert "survey@example.org" in told
     for path in ("/answer", "/withdraw"):
         her.sees(path, 303)

@@ -88,9 +88,9 @@ def test_a_number_is_understood_as_she_writes_it_and_kept_to_the_last_digit(
 @pytest.mark.parametrize(
     ("typed", "language", "words"),
     [
-        ("", "en", "There is no answer yet. Give one number from 0 to 200."),
+        ("", "en", "There is no answer yet. Give a number from 0 to 200."),
         ("   ", "de", "Es fehlt noch eine Antwort."),
-        ("201", "en", "201 is outside the range. Give one number from 0 to 200."),
+        ("201", "en", "201 is outside the range. Give a number from 0 to 200."),
         ("-0.01", "en", "-0.01 is outside"),
         ("1.234", "de", "1.234 liegt nicht im Bereich."),
         ("1e400", "en", "“1e400” is not a number"),

@@ -146,10 +146,9 @@ def test_who_asks_may_also_pay_if_people_are_told(place: Place) -> None:
     analyst = here.signed_in(Role.ANALYST)
     open_study = asked(here.service, BOTH)
     consent = shown(here.client, f"/a/{next(iter(open_study.links.values()))}")
-    assert (
-        "The person who asks also pays: from your amount and your facts she can work out your answer."
-        in consent
-    )
+    told = "can work out your answer from the amount and what is known about you."
+    assert told in consent
+    assert consent.index(told) < consent.index("I take part")
     study_id = place.settled(BOTH)
     assert f"/payments/{study_id}" in analyst.get(f"/studies/{study_id}").text
     assert analyst.post(f"/payments/{study_id}/payments.csv").text.startswith("player,amount")
@@ -157,7 +156,7 @@ def test_who_asks_may_also_pay_if_people_are_told(place: Place) -> None:
     assert here.signed_in(Role.ANALYST, "other").get(f"/payments/{study_id}").status_code == 404
     named = asked(here.service)
     consent = shown(here.client, f"/a/{next(iter(named.links.values()))}")
-    assert "the payer pays you and sees your amount" in consent
+    assert "the payer sees your id and your amount, to pay you, but not your answer." in consent
     assert "also pays" not in consent
 
 

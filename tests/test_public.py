@@ -103,7 +103,7 @@ def test_what_is_guaranteed_stands_beside_what_was_promised_and_what_is_not_prot
     for state in (State.OPEN, State.PUBLISHED):
         page = got(studies, studies.ids[state])
         assert "What is not protected" in page
-        assert "They say nothing about her, and exact sums over them are published." in page
+        assert "It says nothing about her, and exact sums over it are published." in page
         assert "Who took part." in page
         assert ("Promised in advance" in page) == (state == State.PUBLISHED)
     assert "As promised in advance." in page

@@ -113,7 +113,7 @@ def test_whoever_asks_afterwards_is_told_when_it_was_erased(here: Served) -> Non
     link = f"/a/{study.links['p-01']}"
     shown = here.client.get(link)
     assert shown.status_code == 200
-    assert "Your data were erased" in shown.text
+    assert "Your data have been erased" in shown.text
     assert f"/s/{study.study_id}" in shown.text
     for move in ("consent", "submit", "withdraw", "dispute", "review", "code"):
         assert here.client.post(f"{link}/{move}", data={"answer": "1"}).status_code in (403, 409)

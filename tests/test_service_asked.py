@@ -136,13 +136,13 @@ def test_the_page_keeps_what_was_right_and_says_what_is_missing(here: Served) ->
     her = Her(here, asked(here.service, YES_NO))
     her.does("consent")
     page = her.does("review", 400, answer="1", prediction="")
-    assert "There is no answer yet. Give one number from 0 to 100." in page
+    assert "There is no answer yet. Give a number from 0 to 100." in page
     assert re.findall(r'value="(\d)" required[^>]* checked', page) == ["1"]
     page = her.does("review", 400, answer="", prediction="37")
     assert "There is no answer yet. Choose Yes or No." in page
     assert re.search(r'<input id="prediction"[^>]*value="37"', page)
     page = her.does("review", 400, answer="", prediction="370")
-    assert "370 is outside the range. Give one number from 0 to 100." in page
+    assert "370 is outside the range. Give a number from 0 to 100." in page
     assert page.count("autofocus") == 1
     assert stored(her) is None
 
@@ -215,7 +215,7 @@ def test_the_invitation_says_how_answers_and_predictions_are_paid(
     assert words in page
     for said in (
         "And a second one",
-        "Your prediction is paid separately, up to $",
+        "Your prediction is paid separately, up to ",
         "Your own answer and prediction are left out",
         "Your prediction is protected together with your answer.",
         "Next come both questions.",
@@ -223,8 +223,13 @@ def test_the_invitation_says_how_answers_and_predictions_are_paid(
         assert said in page, said
     impossible = "If the others' average is outside the plausible range" in page
     assert impossible == (text != NUMBER)
+    surprise, paid = make_offer(study.plan, {})["stakes"]["rows"][-1]
+    example = page[page.index("For example:") :].partition("</p>")[0]
+    assert f" {surprise:g} " in example
+    amounts = [float(amount) for amount in re.findall(r"\$(\d+\.\d+)", example)]
+    assert amounts == pytest.approx([paid[-1], paid[0]], abs=0.0051)
     least, most = pay_range(study.plan)
-    assert f"You are paid at least ${least:.2f} and at most ${most:.2f}" in page
+    assert f"At least ${least:.2f}, at most ${most:.2f}" in page
 
 
 def test_what_the_invitation_says_of_surprises_is_what_is_paid(here: Served) -> None:
@@ -355,7 +360,7 @@ def test_every_page_is_there_in_german(here: Served, text: str) -> None:
     other = Her(here, asked(here.service, text))
     other.client.cookies.set("language", GERMAN, domain="testserver.local", path="/")
     page = other.sees()
-    assert "wird für sich bezahlt" in page
+    assert "wird gesondert bezahlt" in page
     assert "Wie genau" in page
     other.does("consent")
     assert "Sagen Sie, was Sie wirklich erwarten" in other.sees()

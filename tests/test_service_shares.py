@@ -18,6 +18,7 @@ from support.shares import KINDS, RATING, WITH_FEATURES, YES_NO
 from truthful.plan import Plan
 from truthful.release import Receipt, Release, read_release, verify
 from truthful.service.asking import Wrong, choices, read_choice, read_said, shown_choices
+from truthful.service.offer import make_offer
 from truthful.service.pages import languages
 from truthful.service.settle_study import cancel_study, settle_study
 from truthful.store import studies
@@ -151,11 +152,17 @@ def test_what_is_no_choice_is_not_stored_and_said_to_be_none(here: Served, text:
 
 
 def test_the_invitation_says_how_yes_and_no_are_paid(here: Served) -> None:
-    page = Her(here, asked(here.service, YES_NO, tolerance=0.037)).sees()
+    study = asked(here.service, YES_NO, tolerance=0.037)
+    page = Her(here, study).sees()
+    offer = make_offer(study.plan, {})
+    share, no, yes = offer["bonus"]["rows"][-1]
     for words in (
+        f"For example: if {share:.0%} of the others say Yes, Yes is paid ${yes:.4f} and No is paid ${no:.4f}.",
+        f"A typical person who tells the truth is paid ${offer['typical']:.2f} on average.",
+        "Your answer could be worked out from the amount, so whoever pays has to be trusted.",
         "One question · Yes or No",
-        "You are paid at least $0.10 and at most $0.50",
-        "The more of the others say Yes, the more Yes earns",
+        "At least $0.10, at most $0.50",
+        "The more others say Yes, the more Yes earns",
         "If 24.1% of the others say Yes, Yes and No pay the same: $0.3000.",
         "the two lines cross at 24.1%",
         "If less than 1.3% or more than 43.7% of the others say Yes",
@@ -173,8 +180,8 @@ def test_the_invitation_says_how_ratings_are_paid_and_what_facts_do(here: Served
     paid = Her(here, asked(here.service, RATING, tolerance=math.inf)).sees()
     assert "which is not plausible" not in paid
     facts = Her(here, asked(here.service, WITH_FEATURES)).sees()
-    assert "The more of the others say Yes, the more Yes earns" in facts
-    assert "it is no fact about you" in facts
+    assert "The more others say Yes, the more Yes earns" in facts
+    assert "it is not a fact about you" in facts
     assert "These are wrong" not in facts
 
 
@@ -368,7 +375,7 @@ def test_a_rehearsal_knows_those_who_deny_and_those_who_believe_otherwise(
     path = uploaded(analyst, YES_NO)
     analyst.post(f"{path}/plan", data={"players": "300", "budget": "150"})
     page = sees(analyst, f"{path}/rehearse")
-    assert "They give the lowest answer, such as no, whatever the truth is." in page
+    assert "They give the lowest answer, such as no, whatever the truth." in page
     assert "People who believe otherwise" in page
     assert "Andere Erwartungen" in sees(analyst, f"{path}/rehearse", GERMAN)
     answer = analyst.post(f"{path}/rehearse", data={"denier": "10", "misbeliever": "5.5"})

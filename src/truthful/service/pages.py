@@ -21,7 +21,7 @@ from importlib import resources
 from typing import Annotated, Any
 
 from babel import Locale, UnknownLocaleError, negotiate_locale
-from babel.dates import format_date, format_datetime
+from babel.dates import format_date, format_time
 from babel.numbers import NumberFormatError, format_currency, format_decimal, format_percent, parse_decimal
 from fastapi import Depends
 from jinja2 import Environment, PackageLoader, StrictUndefined, select_autoescape
@@ -132,13 +132,16 @@ def number(value: float, locale: Locale) -> str:
 
 
 def percent(share: float, locale: Locale, digits: int = 0) -> str:
-    pattern = "#,##0" + ("." + "#" * digits if digits else "") + "%"
+    pattern = locale.percent_formats[None].pattern.replace(
+        "#,##0", "#,##0" + ("." + "#" * digits if digits else "")
+    )
     return str(format_percent(share, format=pattern, locale=locale))
 
 
 def moment(time: datetime, locale: Locale) -> str:
     """A day and time, in UTC."""
-    return f"{format_datetime(time, 'medium', locale=locale)} UTC"
+    day = format_date(time, "medium", locale=locale)
+    return f"{day}, {format_time(time, 'short', locale=locale)} UTC"
 
 
 def day(time: date, locale: Locale) -> str:

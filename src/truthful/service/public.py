@@ -143,6 +143,7 @@ def public_page(visit: Visitor, study_id: str) -> Response:
         "plan": plan,
         "place": f"/s/{study_id}",
         "withheld": _withheld(stored, plan),
+        "logo": visit.service.logo is not None,
     }
     if stored.state != State.PUBLISHED:
         return visit.page("public/declared.html", **values, **terms(plan))
