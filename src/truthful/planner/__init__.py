@@ -1,4 +1,4 @@
-"""The planner: any sufficient few of players, budget, accuracy, privacy and lie size, solved for the rest.
+"""The planner: given enough of players, budget, accuracy, privacy and lie size, it solves for the rest.
 
 Goals ──solve_numbers, solve_shares, solve_asked──▶ Solution, or Infeasible with what would help
 """

@@ -1,9 +1,9 @@
-"""Plans that ask people what the others will say: how private, how accurate, and what must be paid.
+"""Plans that ask people what the others will say: privacy, accuracy, and payments.
 
 At each share α of liars, ratio ρ of the second question and clip level C, b must outweigh what a lie saves; the base
-payment is then the least with which nobody can owe, and a share of all is for predictions. With a budget the largest ε
-that it buys is the most accurate; with an accuracy the least cost is sought among the ε that have it, and what is left
-of a budget becomes a flat fee.
+payment is then the least with which nobody can owe, and a share of all pay is for predictions. With a budget the
+largest affordable ε is the most accurate; with an accuracy the least cost is sought among the ε that meet it, and what
+is left of a budget becomes a flat fee.
 """
 
 from __future__ import annotations
@@ -33,24 +33,24 @@ from truthful.planner.share_planning import ROOM, lie_steps
 from truthful.study import Study
 from truthful.study.credibility import LevelBeliefs
 
-#: Ratios of the second question that are tried, in units of 1/1024.
+#: Ratios of the second question to try, in units of 1/1024.
 RATIOS = (64, 102, 154, 205, 307, 461, 717, 1024)
-#: The same for a pilot, whose predictions matter more than its answers.
+#: Ratios for a pilot, whose predictions matter more than its answers.
 CENTRE_RATIOS = (512, 717, 1024, 1434, 2048, 3072)
-#: Clip levels: so many standard deviations of the surprise and its errors. With fewer a plan costs a hundredth less,
-#: and the best answers of people far from the average move toward it by some points more.
+#: Clip levels, in standard deviations of the surprise and its errors. Lower ones cost a hundredth less, and move the
+#: best answers of people far from the average some points more toward it.
 CLIPS = (3.0, 3.5, 4.0, 5.0, 7.0)
-#: The same for yes and no, beyond its reach.
+#: Clip levels for yes and no, beyond its reach.
 STRICT_CLIPS = (0.5, 1.0, 1.5, 2.0, 2.5, 3.0, 4.0, 5.0, 7.0)
-#: The size of lies that may not pay, of the whole scale, if nothing is asked for.
+#: The size from which lies must not pay, of the whole scale, if no goal says.
 USUAL_LIE = 0.2
-#: Below the first slope answers say nearly nothing of the others, and nothing is promised; below the second, little.
+#: Slopes below the first say next to nothing of the others: no promise is made; below the second, a weak one.
 LEAST_SLOPE, SMALL_SLOPE = 0.02, 0.1
-#: No more than this may an answer decide what somebody predicts: then the centre could not be told.
+#: The largest slope: beyond it the centre could not be estimated.
 MOST_SLOPE = 0.9
-#: Spared for people who lie further apart than those a plan is made for.
+#: Slack for respondents whose features are further apart than planned.
 SPARE = 1.02
-#: More people are looked for up to so many times those there are.
+#: Remedies ask at most this many times the players.
 MOST_TIMES = 64
 
 
@@ -71,7 +71,7 @@ class AskedSolution(PanelSolution):
 
 
 def require_slope(beliefs: LevelBeliefs) -> None:
-    """Refuse beliefs with which an answer says too little, or too much, of what somebody expects."""
+    """Refuse beliefs with which an answer says too little, or too much, of what a person expects."""
     k = beliefs.slope
     if beliefs.strict:
         return
@@ -90,7 +90,7 @@ def require_slope(beliefs: LevelBeliefs) -> None:
 
 @dataclass(frozen=True, eq=False)
 class AskedSearch(PanelSearch):
-    """What is paid and how accurate it is, at one ratio of the second question."""
+    """Payments and accuracy at one ratio of the second question."""
 
     ratio: float
 
@@ -107,9 +107,9 @@ class AskedSearch(PanelSearch):
 
     @cached_property
     def lie(self) -> float:
-        """From which size on no lie may pay, half the scale being 1: asked for in units of the answer, or of steps.
+        """The size from which no lie may pay, half the scale being 1: as given, in units of the answer or in steps.
 
-        By default of ratings it moves what she expects four times as far as that is from a line, at least.
+        By default, for ratings, it moves what she expects by at least four times as much as that is off a line.
         """
         asked, response, shares = self.goals.lie, self.study.response, self.study.shares
         if shares is not None:
@@ -137,7 +137,7 @@ class AskedSearch(PanelSearch):
         )
 
     def clip(self, times: float, epsilon: Floats) -> Floats:
-        """C at each ε: the reach of what can be believed, and a few standard deviations of noise and sampling."""
+        """C at each ε: the reach of possible beliefs, and a few standard deviations of noise and sampling."""
         s = self.setting(np.array([0.0]), epsilon)
         scale, sampling = surprise_noise(s)
         noise = np.sqrt((self.beliefs.dimension + 2) * scale**2 + sampling**2)
@@ -152,7 +152,7 @@ class AskedSearch(PanelSearch):
         return least_bonus(s) if self.beliefs.strict else least_weight(s, self.lie)
 
     def price(self, alpha: Floats, option: float, epsilon: Floats) -> Floats:
-        """Predictions included; the option is how many standard deviations surprises are clipped at."""
+        """The maximum payment, predictions included; the option is the clip level in standard deviations."""
         clip = self.clip(option, epsilon)
         gain, loss = self.extremes(clip)
         return self.weight(alpha, epsilon, clip) * (gain + loss) / (1 - self.study.prediction_bonus)
@@ -161,26 +161,26 @@ class AskedSearch(PanelSearch):
         return errors * price
 
     def extremes(self, clip: Floats) -> tuple[Floats, Floats]:
-        """The most that a score adds and takes away, for a unit of b, at each clip level."""
+        """The most that a score adds and subtracts per unit of b, at each clip level."""
         s = self.believed[:, :2].reshape(-1, 1)
-        # Who answers moves the mean of features, and with it how far apart people are from it.
+        # Respondents shift the mean of features, and with it how far apart people are from it.
         spare = 1.0 if self.beliefs.strict or not self.study.features else SPARE
         loss = largest_loss(self.rule, s, clip).max(axis=0) * spare
         return largest_gain(self.rule, s, clip).max(axis=0) * spare, loss
 
     @cached_property
     def believed(self) -> Floats:
-        """What groups of people believe."""
+        """Beliefs by groups of people."""
         return np.asarray(self.panel.believed_by(self.players))
 
     @property
     def rule(self) -> str:
-        """The payment rule: of yes and no, or of numbers and ratings."""
+        """The payment rule: for yes and no, or for numbers and ratings."""
         return SERUM if self.beliefs.strict else OWN_CENTRE
 
     @property
     def judged(self) -> bool:
-        """Whether averages that nobody thought possible are paid alike."""
+        """Whether everybody is paid alike if the average is one that nobody thought possible."""
         declared = self.study.declared.beliefs
         if declared.implausible is not None:
             return declared.implausible == "flat"
@@ -190,12 +190,12 @@ class AskedSearch(PanelSearch):
         return error(self.setting(alpha, epsilon), self.goals.accuracy_of)
 
     def least(self) -> Found | None:
-        """What costs least with the accuracy, or is the most accurate that the money buys, on the grid."""
+        """On the grid, the least cost of the accuracy, or the least error within the budget."""
         found = self.most_accurate(self.grid) if self.goals.accuracy is None else self.cheapest()
         return min(found, key=itemgetter(0), default=None)
 
     def closer(self, found: Found) -> AskedSolution:
-        """With a budget alone, the best on a finer grid, and the largest ε beyond it that the money still buys."""
+        """With a budget alone, refine on a finer grid, then take the largest affordable ε beyond."""
         if self.goals.accuracy is not None or self.goals.epsilon is not None:
             return self._solution(*found[1:])
         around = np.geomspace(found[3] / self.step, found[3] * self.step, self.GRID)
@@ -222,7 +222,7 @@ class AskedSearch(PanelSearch):
 
 
 def plausible(s: AskedSetting) -> tuple[float, float]:
-    """Between what the others' average answer must lie: what is thought possible, and what noise may add."""
+    """The range of plausible average answers: what is thought possible, widened by noise."""
     if not s.judged:
         return -math.inf, math.inf
     spare = float(largest_deviation(s)[0])
@@ -252,7 +252,7 @@ def _beliefs(study: Study) -> LevelBeliefs:
 
 
 def solve_asked_for(study: Study, goals: Goals, players: int, panel: Panel) -> AskedSolution | None:
-    """The best for so many players, of all instruments and ratios; None if there is no plan."""
+    """The best solution for this many players over instruments and ratios; None if there is no plan."""
     goals, found = replace(goals, players=players), []
     for shortening in SHORTENINGS if study.features else SHORTENINGS[:1]:
         for ratio in CENTRE_RATIOS if goals.accuracy_of == "centre" else RATIOS:

@@ -1,4 +1,4 @@
-"""What an analyst asks of a plan: some of players, budget, accuracy, privacy and lie size; the rest is solved for."""
+"""An analyst's goals for a plan: some of players, budget, accuracy, privacy and lie size; the rest is solved for."""
 
 from __future__ import annotations
 
@@ -17,9 +17,9 @@ from truthful.share_release import ShareRelease
 from truthful.study import Study
 
 ACCURACIES = ("coefficients", "predictions", "centre")
-#: Parameters that an analyst may fix beforehand; the search then leaves them alone.
+#: Parameters that an analyst may fix; the search then leaves them alone.
 PINS = ("absent_share", "clip", "gram_share")
-#: Parameters of a plan by the names people use: of numbers, of shares, of predictions.
+#: Public names of a plan's parameters: for numbers, shares and predictions.
 RELEASE_PARAMETERS = (
     "estimator",
     "epsilon",
@@ -48,7 +48,7 @@ PARAMETERS = (
 )
 
 
-#: The parameters of each mechanism, as a plan's file has them.
+#: Each mechanism's parameters, as in a plan file.
 PARAMETERS_OF: dict[type, tuple[str, ...]] = {
     OneRelease: RELEASE_PARAMETERS,
     ShareRelease: SHARE_PARAMETERS,
@@ -56,12 +56,12 @@ PARAMETERS_OF: dict[type, tuple[str, ...]] = {
 }
 
 MOST_PLAYERS = 1_000_000_000
-#: No error is larger, in normalised units.
+#: A bound on the accuracy that can be asked for, in normalised units.
 LOOSEST = 1e100
 
 
 def require_usual_epsilon(epsilon: float) -> None:
-    """Refuse an ε at which nothing is learned, or nobody protected."""
+    """Refuse an ε so small that nothing is learned, or so large that nobody is protected."""
     low, high = EPSILON_RANGE
     if not low <= epsilon <= high:
         raise InputError(
@@ -71,7 +71,7 @@ def require_usual_epsilon(epsilon: float) -> None:
 
 
 def require_absent_share(share: float) -> None:
-    """Refuse a share of liars that is none."""
+    """Refuse a share of liars outside [0, 1)."""
     if not 0 <= check.finite("absent_share", share) < 1:
         raise InputError(f"absent_share is {share!r}; it must be 0 or above, and below 1.")
 
@@ -92,7 +92,7 @@ def require_fitting(study: Study, given: dict[str, Any]) -> None:
 
 
 def require_only(weight: str, asked: dict[str, Any]) -> None:
-    """With its weight given, a plan is given: refuse goals beside it, and to be without players or ε."""
+    """A given weight means a given plan: refuse goals beside it, and require players and ε."""
     if goals := [name for name in ("budget", "accuracy", "lie") if asked[name] is not None]:
         raise InputError(
             f"{goals[0]} and {weight} are both given: then nothing is left to solve for. Leave one of them out."
@@ -106,13 +106,13 @@ def require_only(weight: str, asked: dict[str, Any]) -> None:
 
 @dataclass(frozen=True)
 class Goals:
-    """What must hold. None: free, to be solved for.
+    """Requirements of a plan. None: free, to be solved for.
 
     budget: the most all payments may cost (for certain if payments are never negative, else on average). accuracy: the
     largest error allowed, in raw response units, of coefficients, of predictions, or of the centre of people's beliefs,
     where a pilot asks for it (`accuracy_of`). lie: the largest lie that may pay, in units of the own prediction; R/2 if
-    not given. norm: that of the noise, where answers are shares. panel: who is expected to answer, where answers are
-    protected and numbers.
+    not given. norm: the norm of the noise, where answers are shares. panel: the people expected to answer, where
+    answers are protected numbers.
     """
 
     players: int | None = None
@@ -163,7 +163,7 @@ class Goals:
 
     @property
     def minimises_error(self) -> bool:
-        """Whether the best accuracy is wanted: a budget is given, and no accuracy."""
+        """Whether to minimise the error: a budget is given, and no accuracy."""
         return self.accuracy is None and self.budget is not None
 
     def lie_size(self, study: Study) -> float:
@@ -171,12 +171,12 @@ class Goals:
         return study.beliefs.radius / 2 if self.lie is None else self.lie
 
     def error(self, study: Study) -> float | None:
-        """The accuracy asked for as a mean squared error in normalised units."""
-        # Beyond any answer's range it asks for nothing; its square must stay a number.
+        """The accuracy asked for, as a mean squared error in normalised units."""
+        # Beyond the range of answers it asks for nothing; its square must stay finite.
         return None if self.accuracy is None else min(self.accuracy / study.response_unit, LOOSEST) ** 2
 
     def prior_error(self, study: Study) -> float:
-        """The mean squared error of answering with the prior mean, asking nobody, in normalised units."""
+        """The mean squared error, normalised, of answering with the prior mean and asking nobody."""
         if study.shares is not None:
             return study.shares.prior_error
         if study.levels is not None:
@@ -189,7 +189,7 @@ class Goals:
         return model(study).prior_square / study.dimension * float((roster**2).sum() / len(roster))
 
     def record(self) -> dict[str, Any]:
-        """What was asked, as it is written into a plan."""
+        """The goals as written into a plan."""
         names = ("players", "budget", "accuracy", "epsilon", "lie")
         asked = {name: getattr(self, name) for name in names if getattr(self, name) is not None}
         said = self.accuracy is not None or self.accuracy_of != ACCURACIES[0]

@@ -1,7 +1,7 @@
-"""What can be changed in a study itself so that a plan is feasible: each change is carried out and solved for.
+"""Changes of the study itself that make a plan feasible: each is carried out and solved for.
 
-Fewer features, fewer levels, features that are assigned, answers protected in place of records, a smaller range, people
-asked for predictions. A lever is told if the goals are met with it, with the error or the cost that it buys.
+Fewer features, fewer levels, assigned features, protecting answers in place of records, a smaller range, asking for
+predictions. A lever is listed if it meets the goals, with the error or the cost that results.
 """
 
 from __future__ import annotations
@@ -29,20 +29,20 @@ from truthful.planner.terms import Choice, Terms
 from truthful.study import Study
 from truthful.study.features import Levels, RawColumns
 
-#: The ε at which features are compared, to find the one that is best left out.
+#: The ε at which features are compared, to find the best one to leave out.
 TYPICAL_EPSILON = 0.3
-#: A range of answers may shrink to this part of it.
+#: A range of answers may shrink to this part of it, no further.
 LEAST_RANGE = 1 / 3
-#: A change that has no size, but is one decision, is as large as this.
+#: The size of a change that is a decision, not a number.
 DECISION = math.log(2)
 
-#: The declaration of a study, to be changed in place.
+#: The declaration of a study, to be edited in place.
 Record = dict[str, Any]
 
 
 @dataclass(frozen=True)
 class Lever:
-    """A change of a study: its name and what to, words that begin a sentence, how large it is, how it is carried out.
+    """A change of a study: its name and new value, words that begin a sentence, its size, and the edit.
 
     merged: the feature whose levels are merged, and their new names.
     """
@@ -55,24 +55,24 @@ class Lever:
     merged: tuple[str, dict[str, str]] = ("", {})
 
     def apply(self, study: Study) -> Study:
-        """The study with this change. An InputError if it cannot be."""
+        """The study with this change; InputError if it does not fit."""
         record = deepcopy(study.declaration())
         self.edit(record)
         beliefs = record["beliefs"]
         if beliefs.get("sure") is not None:
-            # The width of the prior follows from it.
+            # Recomputed from `sure`.
             beliefs.pop("prior_sd", None), beliefs.pop("prior", None)
         return Study.from_declaration(record)
 
 
 def worth_changing(study: Study, goals: Goals) -> bool:
-    """Whether to look at the study at all: for so many players, and not for an error that nobody need be asked for."""
+    """Whether to try changes of the study: players are given, and the goal needs people to be asked at all."""
     target = goals.error(study)
     return goals.players is not None and (target is None or target < goals.prior_error(study))
 
 
 def levers(problem: Infeasible, study: Study, goals: Goals, panel: Panel | None) -> Iterator[Remedy]:
-    """What each lever buys that makes the goals feasible for so many players."""
+    """Remedies from levers that make the goals feasible with the given players."""
     fewer = (
         remedy for one in _fewer_features(study, goals, panel) if (remedy := _pull(one, study, goals, panel))
     )
@@ -88,8 +88,8 @@ def levers(problem: Infeasible, study: Study, goals: Goals, panel: Panel | None)
 
 
 def _pull(lever: Lever, study: Study, goals: Goals, panel: Panel | None) -> Remedy | None:
-    """The remedy, if it is one."""
-    # What a budget buys is more to know than that it is enough.
+    """The remedy, if the lever makes the goals feasible."""
+    # With a budget, say what it buys, which tells more than that it is enough.
     free = goals if goals.budget is None else replace(goals, accuracy=None)
     try:
         changed = lever.apply(study)
@@ -102,7 +102,7 @@ def _pull(lever: Lever, study: Study, goals: Goals, panel: Panel | None) -> Reme
 
 
 def _bought(goals: Goals, found: Solution) -> str:
-    """The error at the same budget, whatever was asked for; where there is none, what it costs."""
+    """Say what results: the error at the same budget; without a budget, `bought`."""
     if goals.budget is None:
         return bought(goals, found)
     return f": the error is then {in_units(found.study, found.rmse)} at the same budget"
@@ -121,7 +121,7 @@ def _solve(study: Study, goals: Goals, panel: Panel | None) -> Solution | None:
 
 
 def _people(lever: Lever, study: Study, changed: Study, panel: Panel | None, of: str) -> Panel | None:
-    """Who is expected to answer the changed study: the same people, unless features are assigned or there are none."""
+    """The panel of the changed study: the same people, unless features are assigned or there are none left."""
     if changed.protects != "answers":
         return None
     if panel is None or panel.roster is None or changed.assigned or not changed.features:
@@ -137,7 +137,7 @@ def _people(lever: Lever, study: Study, changed: Study, panel: Panel | None, of:
 
 
 def _raw(study: Study, X: Floats) -> RawColumns:
-    """The features of which X is made, in their own units."""
+    """Features in raw units from normalised ones."""
     encoding, columns = study.declared.encoding, {}
     for feature, place in zip(encoding.features, encoding.slices, strict=True):
         codes = X[:, place] * encoding.scale
@@ -154,7 +154,7 @@ def _raw(study: Study, X: Floats) -> RawColumns:
 
 
 def _fewer_features(study: Study, goals: Goals, panel: Panel | None) -> Iterator[Lever]:
-    """Without the feature that is best left out, without two, without all but one, without any."""
+    """Leave out the least useful feature, the two least useful, all but one, all."""
     names, d = [feature.name for feature in study.features], study.dimension
 
     def without(left: list[str]) -> Lever:
@@ -185,7 +185,7 @@ def _fewer_features(study: Study, goals: Goals, panel: Panel | None) -> Iterator
 
 
 def _rough_error(study: Study, goals: Goals, panel: Panel | None) -> float:
-    """The error at a typical ε with one liar, of people who are spread as all are."""
+    """The error at a typical ε with one liar, ignoring sampling of respondents."""
     players = goals.players or 0
     alpha, epsilon = np.array([1 / players]), np.array([TYPICAL_EPSILON])
     if panel is not None and study.levels is not None:
@@ -199,7 +199,7 @@ def _rough_error(study: Study, goals: Goals, panel: Panel | None) -> float:
 
 
 def _leave_out(record: Record, study: Study, left: list[str]) -> None:
-    """Features, with all that is declared of them."""
+    """Remove features and all that is declared about them."""
     d, encoding = study.dimension, study.declared.encoding
     gone = [
         column
@@ -216,7 +216,7 @@ def _leave_out(record: Record, study: Study, left: list[str]) -> None:
             beliefs[table] = of or None
     if not record["features"]:
         beliefs["effect"] = beliefs["expected"] = None
-    # Codes are divided by √d.
+    # Codes carry a factor 1/√d.
     grown = d / max(len(kept), 1)
     if design.get("least_eigenvalue") is not None:
         design["least_eigenvalue"] = min(1 / max(len(kept), 1), design["least_eigenvalue"] * grown)
@@ -225,7 +225,7 @@ def _leave_out(record: Record, study: Study, left: list[str]) -> None:
 
 
 def _fewer_levels(study: Study, panel: Panel | None) -> Iterator[Lever]:
-    """The two rarest levels of a feature merged; where people are yet to be drawn, the last two of the longest list."""
+    """Merge the two rarest levels of a feature; where people are yet to be drawn, the last two of the longest list."""
     many = [feature for feature in study.features if len(feature.levels or ()) > 2]
     roster = None if panel is None else panel.roster
     if not many or not (study.assigned or roster is not None):
@@ -235,7 +235,7 @@ def _fewer_levels(study: Study, panel: Panel | None) -> Iterator[Lever]:
     def count(feature: str, level: str) -> int:
         return int(np.count_nonzero(people[feature] == level)) if people else 0
 
-    # Of all pairs of levels the one that the fewest people have.
+    # The pair of levels that fewest people have.
     pairs = [(f, a, b) for f in many for a, b in combinations((f.levels or ())[::-1], 2)]
     rarest = min(
         pairs, key=lambda one: (sum(count(one[0].name, x) for x in one[1:]), -len(one[0].levels or ()))
@@ -273,7 +273,7 @@ def _answers_alone(study: Study) -> Iterator[Lever]:
 
 
 def _smaller_range(problem: Infeasible, study: Study, goals: Goals) -> Iterator[Lever]:
-    """Errors are in proportion to the range of answers, if nothing is declared in their units."""
+    """Shrink the range of answers: errors are in proportion to it, if nothing is declared in raw units."""
     best = next((one.value for one in problem.remedies if one.goal == "accuracy"), None)
     if goals.accuracy is None or best is None or study.kind != "number":
         return
@@ -289,7 +289,7 @@ def _smaller_range(problem: Infeasible, study: Study, goals: Goals) -> Iterator[
 
 
 def _predictions(study: Study, goals: Goals) -> Iterator[Lever]:
-    """People asked for the centre, where how far theirs may be from a declared one is what costs."""
+    """Ask people for the centre, where tolerance of a wrong declared centre is what costs."""
     beliefs = study.declared.beliefs
     if beliefs.asked or beliefs.tolerance is None or goals.lie is not None or study.protects != "answers":
         return
@@ -305,7 +305,7 @@ def _predictions(study: Study, goals: Goals) -> Iterator[Lever]:
 
 
 def _asked_beliefs(study: Study) -> Record:
-    """As wide as those that are declared: of the average, of answers about it, and of one feature's effect at most."""
+    """Beliefs as wide as the declared ones: sure, spread, and the largest effect."""
     if study.shares is not None:
         wide = (study.shares.high - study.shares.low) / math.sqrt(12)
         return {"centre": "predictions", "sure": math.floor(wide * 1e4) / 1e4}

@@ -1,7 +1,7 @@
-"""Plans for answers that are numbers: which estimator, the best numbers, how many players, what helps, what money buys.
+"""Plans for numeric answers: the estimator, the best numbers, how many players, what helps, what money buys.
 
-A budget buys the best accuracy, and an accuracy is had for the least money. How many players, where the analyst has not
-said: the fewest that do, or those with whom the goal is met best.
+A budget buys the best accuracy, and an accuracy is bought for the least money. If no number of players is given: the
+fewest who suffice, or the number that meets the goal best.
 """
 
 from __future__ import annotations
@@ -45,25 +45,25 @@ from truthful.planner.terms import Choice, Terms
 from truthful.study import Study
 
 MOST_LIARS = 0.3
-#: Values of ε that are tried at each point before the root is closed in on.
+#: Values of ε to try at each point before closing in on the root.
 GRID = 16
-#: Other instruments are tried if they promise a mean squared error that is smaller by this part of it.
+#: Other instruments are tried if they promise to cut the mean squared error by this part.
 WORTH_SHORTENING = 1e-3
-#: An accuracy is nearly all that the largest ε has, if it leaves less than this part of the mean squared error.
+#: An accuracy is near the best possible if the mean squared error at the largest ε is within this part of it.
 NEARLY = 0.2
 
-#: No plan is for fewer.
+#: The fewest players of any plan.
 LEAST_PLAYERS = 4
-#: Numbers of players are tried at these ratios before those in between.
+#: The ratio of the first numbers of players tried.
 STRIDE = 16
-#: How close a number of players is to the least that will do.
+#: How close a number of players is to the least that is enough.
 CLOSE = 2e-3
-#: How often a little is added to a number that was found near another one, until it will do by itself.
+#: How often to add a little to a number of players found near another, until it works by itself.
 SPARE_STEPS = 6
 ZOOMS, ZOOM_STEPS = 4, 12
-#: How close the lie size that would do is found.
+#: How close to the least sufficient lie size to get.
 LIE_CLOSE = 2e-2
-#: A frontier has so many budgets, from a thirtieth of a given one to thirty times it.
+#: The number of budgets on a frontier, and its reach: from 1/REACH of the given budget to REACH times it.
 POINTS, REACH = 15, 30.0
 
 N = TypeVar("N", float, Floats)
@@ -71,7 +71,7 @@ N = TypeVar("N", float, Floats)
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class NumberSolution(Solution):
-    """The numbers of a plan for one estimator, and the solutions for others that it was chosen from, the best first.
+    """The numbers of a plan for one estimator, with the solutions for other estimators considered, best first.
 
     Infinite error or cost: nothing is feasible with this estimator.
     """
@@ -82,7 +82,7 @@ class NumberSolution(Solution):
 
     @property
     def choice(self) -> Choice:
-        """Its numbers, beside ε."""
+        """The numbers other than ε."""
         return _choice(self.terms, {name: np.array([value]) for name, value in self.point.items()})
 
     @property
@@ -91,7 +91,7 @@ class NumberSolution(Solution):
 
     @property
     def objective(self) -> float:
-        """What is minimised, of this solution."""
+        """The value of what is minimised."""
         return _objective(self.goals, self.cost, self.error)
 
     @property
@@ -100,15 +100,15 @@ class NumberSolution(Solution):
 
     @property
     def feasible(self) -> bool:
-        """Whether the goals are met, and better than by the prior mean."""
+        """Whether the goals are met, and the error beats the prior mean's."""
         return math.isfinite(self.cost) and self.error < self.goals.prior_error(self.study)
 
     def solve_again(self, goals: Goals, players: int) -> NumberSolution:
-        """With the same estimator, near these numbers."""
+        """Solve with the same estimator, near these numbers."""
         return solve_with(self.study, goals, players, self.terms.estimator, self.point)
 
     def parameters(self) -> dict[str, Any]:
-        """The plan's parameters, by the names people use, with the payments that go with them."""
+        """The plan's parameters under their public names, with the payments that go with them."""
         s = self.terms.setting(self.choice, self.epsilon)
         chosen = {
             "gram_share": s.gram_share,
@@ -122,7 +122,7 @@ class NumberSolution(Solution):
         return {"epsilon": self.epsilon, **numbers, **named}
 
     def record(self) -> dict[str, Any]:
-        """What was asked, and what each estimator would have given."""
+        """The goals, and what each estimator would have given."""
         return {**super().record(), "compared": [one._summary() for one in (self, *self.others)]}
 
     def _summary(self) -> dict[str, Any]:
@@ -171,8 +171,8 @@ def solve_numbers(study: Study, goals: Goals) -> NumberSolution:
 def candidates(study: Study, goals: Goals) -> tuple[str, ...]:
     """Estimators that fit, the likeliest to be best first.
 
-    Answers alone: instruments. Whole records: the declared second moments, or blurred ones of those who answered, which
-    from some number of people on leave less to the chance of who was asked.
+    For answers alone: instruments. For whole records: the declared second moments, or noisy ones of the respondents,
+    which from some number of people on leave less to the chance of who was asked.
     """
     if study.protects == "answers":
         fitting: tuple[str, ...] = ("instruments",)
@@ -185,9 +185,9 @@ def candidates(study: Study, goals: Goals) -> tuple[str, ...]:
 
 
 def axes(terms: Terms) -> dict[str, Axis]:
-    """What is to be chosen for an estimator. What the analyst has fixed is an axis of one point.
+    """The numbers to choose for an estimator. What the analyst has fixed is an axis of one point.
 
-    A share of liars below half a player is none, which a bounded law of costs allows.
+    A share of liars below half a player means none, which a bounded cost distribution allows.
     """
     goals = terms.goals
     bounded = math.isfinite(terms.study.costs.upper_quantile(0.0))
@@ -205,13 +205,13 @@ def axes(terms: Terms) -> dict[str, Axis]:
 
 
 def solve_all(study: Study, goals: Goals, players: int) -> tuple[NumberSolution, ...]:
-    """One solution for each estimator, the best first; all infeasible if none can do it."""
+    """One solution per estimator, best first; all infeasible if none works."""
     found = [solve_with(study, goals, players, name) for name in candidates(study, goals)]
     return tuple(sorted(found, key=attrgetter("objective")))
 
 
 def minimised(goals: Goals) -> str:
-    """What is the least: the error within a budget, or the cost of an accuracy; with neither, that of one 1/error."""
+    """What is minimised: the error within a budget, or the cost of an accuracy; with neither, cost × squared error."""
     if goals.accuracy is None and goals.budget is None:
         return "cost × squared error"
     return "error" if goals.minimises_error else "cost"
@@ -224,12 +224,12 @@ def _objective(goals: Goals, cost: N, error: N) -> N:
 def solve_with(
     study: Study, goals: Goals, players: int, estimator: str, near: Point | None = None
 ) -> NumberSolution:
-    """The best numbers for an estimator; near those for almost the same goals, if they are known, which is faster."""
+    """The best numbers for an estimator; faster near those for almost the same goals, if known."""
     terms = Terms(study, goals, players, estimator)
     found = _solve_terms(terms, near)
     if estimator != "instruments":
         return found
-    # Fewer people shortened leave a smaller error, if ε is large.
+    # At a large ε, shortening fewer people's instruments leaves a smaller error.
     solved = math.isfinite(found.error)
     better = _least_error(terms, found.choice, found.epsilon) if solved else _more_accurate(terms)
     if better is None:
@@ -238,7 +238,7 @@ def solve_with(
 
 
 def _more_accurate(terms: Terms) -> Terms | None:
-    """Other instruments, where an accuracy is asked for that not even the largest ε has with these, and has with them.
+    """Other instruments, where they meet the accuracy asked for and these do not even at the largest ε.
 
     There the chance of who is asked is all that is left of the error, and shortening adds to it.
     """
@@ -253,7 +253,7 @@ def _more_accurate(terms: Terms) -> Terms | None:
 
 
 def _least_error(terms: Terms, choice: Choice, epsilon: float) -> Terms | None:
-    """The instruments of the least error with these numbers, unless these are as good."""
+    """The instruments with the least error at these numbers, unless the present ones are as good."""
     others = [replace(terms, shortening=share) for share in SHORTENINGS]
     errors = [float(term.rough_error(choice, epsilon).item()) for term in others]
     best = min(range(len(others)), key=errors.__getitem__)
@@ -289,7 +289,7 @@ def _solve_terms(terms: Terms, near: Point | None) -> NumberSolution:
 
 
 def _evaluate(terms: Terms, mesh: dict[str, Floats]) -> tuple[Floats, Floats, Floats, Floats]:
-    """ε, by how much the budget or the accuracy is missed (a logarithm; 0: it is met), the cost and the error."""
+    """ε, the logarithm by which the budget or the accuracy is missed (0: met), the cost and the error."""
     goals, choice = terms.goals, _choice(terms, mesh)
     if goals.epsilon is not None:
         epsilon = np.full(len(choice.alpha), goals.epsilon)
@@ -304,7 +304,7 @@ def _evaluate(terms: Terms, mesh: dict[str, Floats]) -> tuple[Floats, Floats, Fl
 
 
 def _most_affordable(terms: Terms, choice: Choice) -> Floats:
-    """The largest ε within the budget at each point; where none is, that of the least cost."""
+    """The largest ε within the budget at each point; where there is none, the ε of the least cost."""
     grid, each, budget = _grid(terms, choice), choice.column(), _limit(terms.goals.budget) * (1 - MARGIN)
 
     def cost(epsilon: Floats) -> Floats:
@@ -313,14 +313,14 @@ def _most_affordable(terms: Terms, choice: Choice) -> Floats:
     costs = cost(grid)
     if (costs <= budget).any(axis=1).all():
         return last_below(cost, budget, grid, costs)
-    # Costs can fall before they rise: with noisy statistics lies are easier to see at a larger ε.
+    # Costs can fall before they rise: with noisy statistics, lies are easier to see at a larger ε.
     least = lowest(cost, grid, costs)
     found = last_below(cost, budget, np.sort(np.column_stack([grid, least]), axis=1))
     return np.where(np.isnan(found), least, found)
 
 
 def _cheapest(terms: Terms, choice: Choice) -> Floats:
-    """The ε of the least cost within the accuracy at each point; where none is, the largest."""
+    """The ε of the least cost within the accuracy at each point; where there is none, the largest."""
     grid, each, most = _grid(terms, choice), choice.column(), terms.largest_error * (1 - MARGIN)
     # As 1/ε rises, so does the error: the largest 1/ε within the target is the least ε.
     inverse = last_below(lambda x: terms.error(each, 1 / x), most, 1 / grid[:, ::-1])
@@ -335,7 +335,7 @@ def _grid(terms: Terms, choice: Choice) -> Floats:
 
 
 def _choice(terms: Terms, mesh: dict[str, Floats]) -> Choice:
-    """The numbers of a mesh. A share of liars is a whole number of players, unless the analyst has fixed it."""
+    """The numbers of a mesh. The share of liars is a whole number of players, unless the analyst has fixed it."""
     alpha = mesh["absent_share"]
     if "absent_share" not in terms.goals.pins:
         alpha = np.round(alpha * terms.answering) / terms.answering
@@ -354,9 +354,9 @@ def _limit(value: float | None) -> float:
 
 
 def choose_players(study: Study, goals: Goals) -> int | None:
-    """The number of players a plan is made for; None if no number will do.
+    """The number of players to plan for; None if no number works.
 
-    A budget and an accuracy need the fewest with whom both hold. With ε given the number is the one choice left: the
+    A budget and an accuracy need the fewest with whom both hold. With ε given the number is the one free choice: the
     most accurate within the budget, or the cheapest within the accuracy.
     """
     if goals.players is not None:
@@ -365,7 +365,7 @@ def choose_players(study: Study, goals: Goals) -> int | None:
 
 
 def _fewest(study: Study, goals: Goals) -> int | None:
-    """With each estimator in turn, as far as it does with fewer than those before."""
+    """The fewest over estimators; each is tried below the number that the last one needed."""
     found: int | None = None
     for estimator in candidates(study, goals):
         most = MOST_PLAYERS if found is None else int(found * (1 - CLOSE))
@@ -375,9 +375,9 @@ def _fewest(study: Study, goals: Goals) -> int | None:
 
 
 def _fewest_with(study: Study, goals: Goals, estimator: str, most: int) -> int | None:
-    """The least n at which an accuracy costs no more than the budget, to four digits, rounded up.
+    """The least n at which the accuracy costs no more than the budget, rounded up to four digits.
 
-    Cost falls with n until the least payments there are, times n, are what counts.
+    Cost falls with n until n times the least possible payment dominates.
     """
 
     def dear(n: float, near: Point | None = None) -> tuple[float, Point | None]:
@@ -390,7 +390,7 @@ def _fewest_with(study: Study, goals: Goals, estimator: str, most: int) -> int |
         found.append(dear(tried[-1]))
     if found[-1][0] > 0:
         at = min(range(len(tried)), key=lambda i: found[i][0])
-        # Between two strides costs fall no faster than players come.
+        # Between two strides cost falls by no more than the ratio of players.
         if found[at][0] > math.log(STRIDE):
             return None
         ends = tried[max(at - 1, 0)], tried[min(at + 1, len(tried) - 1)]
@@ -404,7 +404,7 @@ def _fewest_with(study: Study, goals: Goals, estimator: str, most: int) -> int |
 
 
 def _rounded_up(n: int, enough: Callable[[int], bool]) -> int:
-    """About the next number of four digits that is enough also for a search that knows of no other."""
+    """The next number of four digits that works also for a search without a starting point, approximately."""
     unit = int(10 ** max(0, len(str(n)) - 4))
     for step in range(SPARE_STEPS):
         rounded = -(-n // unit) * unit + step * max(unit, round(CLOSE * n))
@@ -414,21 +414,21 @@ def _rounded_up(n: int, enough: Callable[[int], bool]) -> int:
 
 
 def _is_rising(values: list[float]) -> bool:
-    """Whether the last two steps both went up from something finite."""
+    """Whether the last two steps both went up from a finite value."""
     return len(values) > 2 and math.isfinite(values[-3]) and values[-3] < values[-2] < values[-1]
 
 
 def excess(
     study: Study, goals: Goals, players: int, estimator: str, near: Point | None = None
 ) -> tuple[float, Point | None]:
-    """ln(cost/budget) of meeting the accuracy, above 0 if it is too dear, infinite if it cannot be met; and where."""
+    """ln(cost/budget) of meeting the accuracy, positive if too expensive, infinite if impossible; and the point."""
     solution = solve_with(study, replace(goals, budget=None, players=players), players, estimator, near)
     budget = math.inf if goals.budget is None else math.log(goals.budget)
     return math.log(solution.cost) - budget, solution.point or None
 
 
 def _best(study: Study, goals: Goals) -> int | None:
-    """The best n at a given ε, by closing in on the best of a few: a budget is not kept to where cost is minimised."""
+    """The best n at a given ε, refining around the best of a few; where cost is minimised, a budget does not bind."""
     free = goals if goals.accuracy is None else replace(goals, budget=None)
     tried = np.geomspace(LEAST_PLAYERS, MOST_PLAYERS, 12)
     estimators, best = candidates(study, goals), None
@@ -437,9 +437,9 @@ def _best(study: Study, goals: Goals) -> int | None:
         value, n, estimator = min((_value(study, free, n, e), n, e) for n in numbers for e in estimators)
         if math.isinf(value):
             return None
-        # From now on with the estimator that did best.
+        # Keep the estimator that did best.
         estimators, best, at = (estimator,), n, numbers.index(n)
-        # Wider than to its neighbours: liars are whole players, which makes the best of each n a jagged line.
+        # Go two neighbours out: liars are whole players, so the objective is jagged in n.
         around = numbers[max(at - 2, 0)], numbers[min(at + 2, len(numbers) - 1)]
         tried = np.geomspace(*around, ZOOM_STEPS)
     return best
@@ -453,13 +453,13 @@ def _value(study: Study, goals: Goals, players: int, estimator: str) -> float:
 
 
 def solve_numbers_for(study: Study, goals: Goals, players: int) -> NumberSolution | None:
-    """The best for so many players; None if there is no plan."""
+    """The best solution for this many players; None if there is no plan."""
     best = solve_all(study, goals, players)[0]
     return best if best.feasible else None
 
 
 def _infeasible(study: Study, goals: Goals, players: int, error: float) -> Infeasible:
-    """Why goals cannot be met with so many players (error is the best that was found), with what would help."""
+    """Why the goals cannot be met with this many players, with what would help; error: the best found."""
     reason = f"{describe_goals(study, goals, players)} {_reason(study, goals, error)}."
 
     def find() -> Iterator[Remedy]:
@@ -495,13 +495,13 @@ def _more_players(study: Study, goals: Goals, players: int) -> Remedy | None:
     found = None if n is None else solve_numbers_for(study, replace(aim, players=n), n)
     same = "" if goals.budget is None else " at the same budget"
     if found is None and goals.budget is not None:
-        # Each is paid as much as before, if the same money does not do for any number of them.
+        # If the budget is too small for any number of players, keep the pay of each.
         head = goals.budget / players
 
         def solve_paying(n: int) -> NumberSolution | None:
             return solve_numbers_for(study, replace(aim, players=n, budget=head * n), n)
 
-        # More people at as much each are never worse: if the most do not do, fewer need not be tried.
+        # More people at the same pay each are never worse: if the largest number fails, all do.
         most = solve_paying(MOST_PLAYERS)
         found = None if most is None else fewest(solve_paying, 2 * players, MOST_PLAYERS, 100)
         n = None if found is None else found.players
@@ -515,7 +515,7 @@ def _more_players(study: Study, goals: Goals, players: int) -> Remedy | None:
 
 
 def _nearest_players(study: Study, goals: Goals, players: int) -> int | None:
-    """Of the numbers of players with whom goals can be met, the nearest to one with whom they cannot."""
+    """The number of players that meets the goals nearest to this one, which does not."""
     if goals.budget is None and goals.epsilon is None:
         goals = replace(goals, budget=UNLIMITED)
     enough = choose_players(study, replace(goals, players=None))
@@ -525,7 +525,7 @@ def _nearest_players(study: Study, goals: Goals, players: int) -> int | None:
     if math.isinf(value):
         return None
     while abs(enough - players) > max(1, CLOSE * players):
-        # By ratios, as long as that lies between them.
+        # Bisect by ratios, while they lie strictly between.
         middle = round(math.sqrt(players * enough))
         if middle in (players, enough):
             middle = (players + enough) // 2
@@ -537,7 +537,7 @@ def _nearest_players(study: Study, goals: Goals, players: int) -> int | None:
 
 
 def _larger_lie(study: Study, goals: Goals, players: int) -> Remedy | None:
-    """The least lie size, up to R: hardly anybody could tell a larger lie, so that nothing would be deterred."""
+    """The least feasible lie size, up to R: hardly anybody can tell a larger lie, so nothing would be deterred."""
     goals, asked, high = with_accuracy(study, goals), goals.lie_size(study), study.beliefs.radius
     if not high > asked:
         return None
@@ -564,7 +564,7 @@ def _larger_lie(study: Study, goals: Goals, players: int) -> Remedy | None:
 
 @dataclass(frozen=True)
 class Purchase:
-    """What a budget buys: the guaranteed root mean square error in raw response units, and the ε it takes."""
+    """The guaranteed root mean square error (raw units) that a budget buys, and its ε."""
 
     error: float
     epsilon: float
@@ -572,22 +572,22 @@ class Purchase:
 
 @dataclass(frozen=True)
 class FrontierPoint:
-    """A budget, and what the best plan makes of it; None where lies would pay."""
+    """A budget and the best plan within it; None where lies would pay."""
 
     budget: float
     best: Purchase | None
 
 
 def budgets_around(budget: float) -> tuple[float, ...]:
-    """Budgets at equal ratios, the given one in their middle."""
+    """Budgets at equal ratios around the given one."""
     middle = check.positive("budget", budget)
     return tuple(float(b) for b in np.geomspace(middle / REACH, middle * REACH, POINTS))
 
 
 def frontier(study: Study, goals: Goals, players: int, budgets: Sequence[float]) -> tuple[FrontierPoint, ...]:
-    """The best that each budget buys, for the goals' lie size and failure probability, ε being free.
+    """The best that each budget buys, at the goals' lie size and failure probability, ε being free.
 
-    Each is solved from the beginning: near the last, which often is at a corner, the search would stay there.
+    Each is solved from scratch: the last solution is often at a corner, where the search would stay.
     """
     budgets = sorted(check.positive("budget", budget) for budget in budgets)
     goals = replace(goals, players=players, accuracy=None, epsilon=None, budget=budgets[0])
@@ -597,17 +597,17 @@ def frontier(study: Study, goals: Goals, players: int, budgets: Sequence[float])
 
     if len(candidates(study, goals)) > 1:
         first, last = (buy(budget).terms.estimator for budget in (budgets[0], budgets[-1]))
-        # An estimator that is the best at both ends is tried alone between them.
+        # An estimator that is best at both ends is the only one tried between them.
         goals = replace(goals, estimator=first if first == last else None)
     found: list[NumberSolution] = []
     for budget in reversed(budgets):
         best = buy(budget)
         if not math.isfinite(best.error):
-            break  # What one cannot buy, no smaller one can.
+            break  # No smaller budget buys what a larger one cannot.
         found.append(best)
     bought: list[Purchase] = []
     for one in reversed(found):
-        # A larger budget buys what a smaller one does, also where its search was a little worse.
+        # A larger budget buys at least what a smaller one does, even where its search did a little worse.
         better = not bought or one.rmse < bought[-1].error
         bought.append(Purchase(one.rmse, one.epsilon) if better else bought[-1])
     none = [None] * (len(budgets) - len(bought))

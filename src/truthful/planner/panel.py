@@ -1,8 +1,8 @@
-"""Who is expected to answer, for plans that protect answers: people of a roster, or people drawn from the design.
+"""The people expected to answer, for plans that protect answers: from a roster, or drawn from the design.
 
-All bounds are closed forms of the features of those who answer. Where that is everybody on a roster, they are exact.
-Where only a share of them will, or people are yet to be drawn, the plan is made for people among whom accuracy is worse
-than in 99 of 100 random draws; what really holds is computed again for those who answered, before anything is released.
+All bounds are closed forms of respondents' features. Where everybody on a roster answers, they are exact. Where only a
+share will, or people are yet to be drawn, the plan is made for people among whom accuracy is worse than in 99 of 100
+random draws; the numbers are computed again for those who answered, before anything is released.
 """
 
 from __future__ import annotations
@@ -32,11 +32,11 @@ from truthful.moments import GRID, Transform, grid_features, instruments_on_grid
 from truthful.one_release import LARGEST_LEVERAGE, WORST_CONDITION
 from truthful.study import Study
 
-#: The least clip level that is tried, as a part of R: below, most lies would go free.
+#: The least clip level to try, as a part of R: below it most lies would go free.
 LEAST_CLIP = 0.2
-#: Levels at which D is computed, and to how many a monotone cubic through them is refined.
+#: The number of levels at which D is computed, and of those on the monotone cubic through them.
 CLIPS, FINE = 11, 161
-#: Noise along typical features, as a part of R. D falls by a third between these, and beyond them hardly changes.
+#: Noise scales along typical features, as parts of R. D falls by a third between these, and beyond them hardly changes.
 NOISES = (0.01, 0.03, 0.06, 0.1, 0.16, 0.25, 0.4, 0.7, 1.5, 10.0)
 
 T = TypeVar("T")
@@ -44,9 +44,9 @@ T = TypeVar("T")
 
 @dataclass(frozen=True, eq=False)
 class ClipTable:
-    """A number at every clip level and scale of the noise, for people of these lengths and this noise in proportion.
+    """A table over clip levels and noise scales, for people of these lengths and relative noise.
 
-    values: the number at every level (a row) and scale (a column). pinned: the one level that is wanted, None for all.
+    values: computes it, levels as rows and scales as columns. pinned: the only level wanted; None for all.
     """
 
     beliefs: Beliefs
@@ -56,7 +56,7 @@ class ClipTable:
     pinned: float | None
 
     def __call__(self, clip: Numbers, scale: Numbers) -> Floats:
-        """Linear between the levels and noises of the table."""
+        """Interpolate linearly between levels and between log noises."""
         levels, table = self._table
         noise = np.log(np.asarray(scale) * self._typical / self.beliefs.radius)
         i, u = _place(np.asarray(clip, dtype=np.float64), levels)
@@ -66,12 +66,12 @@ class ClipTable:
 
     @cached_property
     def _typical(self) -> float:
-        """The noise along a unit vector of x, in root mean square weighted by ‖x‖², of a scale of 1."""
+        """The noise along a unit vector of x at scale 1: a root mean square weighted by ‖x‖²."""
         return math.sqrt(float(np.mean(self.proportions**2)) / float(np.mean(self.lengths**2)))
 
     @cached_property
     def _table(self) -> tuple[Floats, Floats]:
-        """Levels, and the number at each of them (a row) and each noise."""
+        """The levels, and the table with levels as rows and noises as columns."""
         R, pinned = self.beliefs.radius, self.pinned
         clips = np.linspace(LEAST_CLIP * R, R, CLIPS) if pinned is None else np.array([pinned, R])
         table = self.values(clips, R / self._typical * np.array(NOISES))
@@ -81,7 +81,7 @@ class ClipTable:
 def matched_lies(
     beliefs: Beliefs, lengths: Floats, proportions: Floats, lie: float, pinned: float | None
 ) -> ClipTable:
-    """D; lie is D at c = R."""
+    """D at every clip level and noise; `lie` is D at c = R."""
     people = tuple(tuple(part.tolist()) for part in representative(lengths, proportions))
 
     def values(clips: Floats, scales: Floats) -> Floats:
@@ -99,20 +99,20 @@ def _lies(
     clips: tuple[float, ...],
     scales: tuple[float, ...],
 ) -> Floats:
-    """Kept: the same people are planned for again, with other goals."""
+    """Cached: the same people are planned for again, with other goals."""
     return _deterrence(beliefs, lengths, proportions).matched_lies(lie, clips, scales)
 
 
 @lru_cache(maxsize=4)
 def _deterrence(beliefs: Beliefs, lengths: tuple[float, ...], proportions: tuple[float, ...]) -> Deterrence:
-    """Kept: other sizes of lies are asked about the same people."""
+    """Cached: lies of other sizes are asked about for the same people."""
     return Deterrence(beliefs, np.array(lengths), np.array(proportions))
 
 
 def belief_gaps(
     beliefs: Beliefs, lengths: Floats, proportions: Floats, shift: float, pinned: float | None
 ) -> ClipTable:
-    """Γ: what a centre that is wrong by `shift`, normalised, does to anybody's expectation at most."""
+    """Γ: the most that a centre which is off by `shift` (normalised) changes anybody's expectation."""
     gap = partial(largest_belief_gap, beliefs, lengths, proportions, shift)
 
     def values(clips: Floats, scales: Floats) -> Floats:
@@ -121,19 +121,19 @@ def belief_gaps(
     return ClipTable(beliefs, lengths, proportions, values, pinned)
 
 
-#: One of these two.
+#: `matched_lies` or `belief_gaps`.
 Tabulate = Callable[[Beliefs, Floats, Floats, float, float | None], ClipTable]
 
 
 def _place(x: Floats, points: Floats) -> tuple[npt.NDArray[np.intp], Floats]:
-    """The cell between points that x is in, or the one that it is nearest to, and which part of it lies below x."""
+    """The cell of `points` that x is in, or the nearest, and x's relative position in it."""
     place = np.interp(x, points, np.arange(len(points)))
     cell = np.minimum(place.astype(np.intp), len(points) - 2)
     return cell, place - cell
 
 
 def _refine(table: Floats) -> Floats:
-    """FINE rows for CLIPS: monotone cubics between them (Fritsch and Butland, 1984)."""
+    """Refine CLIPS rows to FINE by monotone cubics (Fritsch and Butland, 1984)."""
     rise = np.diff(table, axis=0)
     before, after = rise[:-1], rise[1:]
     product = np.maximum(before * after, 0.0)
@@ -149,20 +149,21 @@ def _refine(table: Floats) -> Floats:
     return np.asarray(table[cell] + t * (rise[cell] + (1 - t) * bent))
 
 
-#: Draws of those who answer, of which the worst counts; and the most people of one.
+#: Random draws of respondents, of which the worst counts; and the most people in a draw.
 DRAWS, MOST_DRAWN = 100, 8_000
-#: Spared beyond the worst of them.
+#: Slack beyond the worst draw.
 SPARE = 1.02
-#: The same for what the worst-placed person sees of the others, τ, v and v/τ, where a promise has no slack of its own.
+#: Slack for the worst-placed person's view of the others, τ, v and v/τ, where a promise has no other slack.
 SPARE_WORST = np.array([1.05, 1.05, 1.05, 1.0, 1.0])
-#: How far the mean of features of those who are drawn is from that of all of them, at most.
+#: The most standard errors by which respondents' mean features may differ from those of all invited.
 STANDARD_ERRORS = 4.0
-#: People drawn from a design, of whom those who answer are drawn again.
+#: The pool drawn from a design, in multiples of the largest draw.
 POOL = 4
-#: Numbers of people at which a geometry is computed: others are scaled from the next smaller one.
+#: The ratio of neighbouring sizes at which a geometry is computed; other sizes scale the next smaller one. Up to EXACT
+#: people, every size is computed.
 RATIO = 1.05
 EXACT = 200
-#: Shares of people who are shortened that a plan chooses from: all have the same influence, or it is least squares.
+#: Shares of people shortened that a plan chooses from: at 1 all have the same influence, at 0 it is least squares.
 SHORTENINGS = (1.0, 0.7, 0.4, 0.0)
 
 NO_ROSTER = (
@@ -173,7 +174,7 @@ NO_ROSTER = (
 
 @dataclass(frozen=True)
 class Roster:
-    """The people a plan was made for: how many, and a hash of their features."""
+    """The roster a plan was made for: its size, and a hash of its features."""
 
     sha256: str
     players: int
@@ -181,9 +182,9 @@ class Roster:
 
 @dataclass(frozen=True, eq=False)
 class Panel:
-    """A study's people: normalised features of a roster, or None; and the share of those invited who will answer.
+    """The people of a study: normalised features of a roster, or None; and the share of invited people who will answer.
 
-    rough: whether those who answer are taken to be spread just as all are of whom they are drawn, which is quick.
+    rough: assume respondents are distributed like the whole pool (faster).
     """
 
     study: Study
@@ -211,24 +212,24 @@ class Panel:
 
     @property
     def size(self) -> int | None:
-        """How many there are; None where they are yet to be drawn."""
+        """The size of the roster; None where people are yet to be drawn."""
         return None if self.roster is None else len(self.roster)
 
     @cached_property
     def roughly(self) -> Panel:
-        """The same people, roughly; what is known of them is kept in one place."""
+        """This panel in rough mode; shares its cache."""
         return replace(self, rough=True)
 
     @property
     def hashed_roster(self) -> Roster | None:
-        """People's features on the grid, hashed in the order of the roster."""
+        """Size and hash of the roster, features on the grid, in its order."""
         if self.roster is None:
             return None
         steps = np.ascontiguousarray(np.rint(self.roster * GRID), dtype="<i4")
         return Roster(hashlib.sha256(steps.tobytes()).hexdigest(), len(steps))
 
     def invite(self, players: int | None) -> int | None:
-        """How many are invited: all on the roster, unless fewer are wanted."""
+        """The number of people invited: all on the roster, unless fewer are wanted."""
         if self.size is None or players is None:
             return self.size if players is None else players
         if players > self.size:
@@ -236,7 +237,7 @@ class Panel:
         return players
 
     def answering(self, players: int) -> int:
-        """How many of so many will answer."""
+        """The number expected to answer among so many invited."""
         return max(2, round(self.response_share * players))
 
     def transform(self, shortening: float, norm: str = "l2") -> Transform:
@@ -245,13 +246,13 @@ class Panel:
         return shorten(self._pool, direction, shortening, norm)
 
     def geometry(self, players: int, shortening: float, norm: str = "l2") -> Geometry:
-        """That of those who answer, if so many are invited."""
+        """The geometry of those expected to answer if this many are invited."""
         n = self._draw_size(self.answering(players))
         found = self._once(lambda: self._geometry(n, shortening, norm), "geometry", n, shortening, norm)
         return replace(found, lengths=self._lengths(players, n), believed=self.believed_by(players))
 
     def everybody(self, shortening: float, norm: str = "l2") -> Geometry:
-        """That of all of whom those who answer are drawn."""
+        """The geometry of the whole pool."""
 
         def compute() -> Geometry:
             return geometry(self._pool, self.transform(shortening, norm), norm=norm)
@@ -259,7 +260,7 @@ class Panel:
         return self._once(compute, "everybody", shortening, norm)
 
     def _once(self, compute: Callable[[], T], *key: object) -> T:
-        """What is computed, kept under this key."""
+        """Compute once per key."""
         if key not in self._kept:
             self._kept[key] = compute()
         found: T = self._kept[key]
@@ -267,14 +268,14 @@ class Panel:
 
     @cached_property
     def believed(self) -> Floats | None:
-        """What everybody believes of shares, where answers are shares."""
+        """Beliefs about shares over the pool, grouped, where answers are shares."""
         beliefs = self.study.shares
         return None if beliefs is None else group_beliefs(believed_rows(beliefs, self._pool))
 
     def believed_by(self, players: int) -> Floats | None:
-        """The same of those who answer if so many are invited; of differences, where people are asked.
+        """The beliefs of respondents if this many are invited; of differences, where people are asked for predictions.
 
-        These depend on the mean of features of those who answer, which is what chance makes of it.
+        Differences depend on respondents' mean features, which vary by chance.
         """
         if (beliefs := self.study.levels) is None:
             return self.believed
@@ -289,7 +290,7 @@ class Panel:
         return self._once(compute, "believed", n)
 
     def table(self, tabulate: Tabulate, shortening: float, size: float, pinned: float | None) -> ClipTable:
-        """`matched_lies` or `belief_gaps` of people like these: noise of scale s/n, n those who answer."""
+        """`matched_lies` or `belief_gaps` for people like these, at noise of scale s/n with n respondents."""
 
         def compute() -> ClipTable:
             found = self.everybody(shortening)
@@ -300,7 +301,7 @@ class Panel:
 
     @cached_property
     def _pool(self) -> Floats:
-        """Everybody on the roster, or many people drawn from the design: the same ones each time a plan is made."""
+        """Everybody on the roster, or a large sample of the design: the same for every plan."""
         return self._once(self._draw_pool, "pool") if self.roster is None else self.roster
 
     def _draw_pool(self) -> Floats:
@@ -311,7 +312,7 @@ class Panel:
         return grid_features(self.study.normalise(columns, POOL * MOST_DRAWN)) / GRID
 
     def _draw_size(self, answering: int) -> int:
-        """The number of people of the geometry that so many are scaled from."""
+        """The size of the sample whose geometry is scaled to this number of respondents."""
         if self.rough:
             return len(self._pool)
         if self.roster is not None:
@@ -347,7 +348,7 @@ class Panel:
         if worst is not None:
             one = self._with_effects(geometry(X[worst], transform, norm=norm), X[worst], transform)
         lengths, tau = everybody.people
-        # People who might not be settled promise nothing.
+        # People whose study might be refused at settlement get no promise.
         (noise, noise_p), (sampling, sampling_p) = (np.where(untold, np.inf, most[:2]) * SPARE).tolist()
         grown, grown_p = (
             Largest(top.ranks, top.sums * max(1.0, SPARE * most / float(top.sums[1])))
@@ -362,20 +363,20 @@ class Panel:
             people=(lengths, tau * (len(X) / n)),
             matrices=everybody.matrices_of(n),
             worst=one.worst * SPARE_WORST if self.study.shares or self.study.levels else one.worst,
-            # The chance of who is drawn is spared for in all effects alike.
+            # All effects get the same slack for the chance of who is drawn.
             effects=None if one.effects is None else one.effects * SPARE * max(1.0, noise / one.noise[0]),
         )
 
     @cached_property
     def _alike(self) -> npt.NDArray[np.intp] | None:
-        """For everybody the first who has the same features; None where people differ in numbers, hardly two alike."""
+        """For everybody the first person with the same features; None with numeric features, where few are alike."""
         if not all(feature.levels for feature in self.study.features):
             return None
         _, first, kinds = np.unique(self._pool, axis=0, return_index=True, return_inverse=True)
         return np.asarray(first[kinds.ravel()])
 
     def _with_effects(self, found: Geometry, X: Floats, transform: Transform) -> Geometry:
-        """With what single effects need, where answers are shares."""
+        """Add what single effects need, where answers are shares."""
         if self.study.shares is None:
             return found
         kx = grid_features(X)
@@ -384,7 +385,7 @@ class Panel:
         return replace(found, effects=effects_of(kx, kz, rows))
 
     def _lengths(self, players: int, n: int) -> Lengths:
-        """Of the longest that a roster has so many of, or of as many like them; of people who are drawn a little more.
+        """Lengths of the longest `players` on the roster, or of the pool, with an allowance for sampling.
 
         Bounds scale them by answering/n.
         """
@@ -392,7 +393,7 @@ class Panel:
         if self.roster is not None:
             longest = r[-players:]
             return Lengths(longest, scaled * players / len(longest))
-        # The pool is drawn as well.
+        # The pool is a sample as well.
         return Lengths(r, scaled * players / len(r), 1 / (1 / players + 1 / len(r)))
 
     @cached_property
@@ -402,7 +403,7 @@ class Panel:
 
 @lru_cache(maxsize=8)
 def panel_of_design(study: Study, response_share: float = 1.0, accuracy_of: str = "coefficients") -> Panel:
-    """People drawn from the design: the same ones each time, so that what was computed of them is kept."""
+    """A panel drawn from the design; cached, and the same people each time."""
     return Panel(study, None, response_share, accuracy_of)
 
 
@@ -413,7 +414,7 @@ def panel_for(
     accuracy_of: str,
     columns: Mapping[str, str] | None = None,
 ) -> Panel | None:
-    """Who is expected to answer, where answers are protected: only then may a plan say anything of a roster."""
+    """The panel of a plan; None if it protects records, which no roster may affect."""
     if isinstance(roster, int | float):
         raise InputError(
             f"roster is {roster!r}; it must be a file or a table of features. How many are players."
@@ -441,15 +442,15 @@ def panel_for(
 
 
 def difference_rows(study: Study) -> Floats:
-    """The rows of differences, in normalised units of the answer."""
+    """Coefficients of the differences, a row for each, in normalised units of the answer."""
     rows = [row / study.response_unit for _, row in study.differences]
     return np.array(rows).reshape(-1, study.dimension)
 
 
 def _parts(X: Floats, Z: Floats, counts: Floats | None = None) -> Floats | None:
-    """‖M⁻¹‖²_F, ‖B‖²_F and the largest ‖B_j‖, of coefficients and of predictions; counts: how many people a row is.
+    """‖M⁻¹‖²_F, ‖B‖²_F and the largest ‖B_j‖, for coefficients and for predictions; counts: people per row.
 
-    None where M cannot be inverted, or somebody is most of what is known of people like her: they are not settled.
+    None where M cannot be inverted or one person's leverage is too large: such a study is not settled.
     """
 
     def each(part: Floats) -> Floats:

@@ -1,6 +1,6 @@
-"""What every kind of plan shares: its solution, the fewest players who are enough, what would help, what more buys.
+"""What all kinds of plan share: solutions, the fewest players who suffice, remedies, the worth of more money.
 
-Infeasible is an answer: what stands in the way, and the least change of each goal that would remove it.
+Infeasible is an answer too: it says what stands in the way, and the least change of each goal that would remove it.
 """
 
 from __future__ import annotations
@@ -22,29 +22,30 @@ from truthful.planner.goals import MOST_PLAYERS, Goals
 from truthful.planner.panel import Panel
 from truthful.study import Study
 
-#: The relative change from which the worth of one more dollar or player is read off.
+#: The relative change in money or players from which the worth of one more is computed.
 STEP = 0.05
-#: What an accuracy must be better than the prior mean by, and how much of one that would do is spared.
+#: By how much, relatively, an accuracy must beat the prior mean; and by how much the best feasible one is rounded up.
 BETTER, SPARE = 1e-3, 5e-4
-#: The same where neither a budget nor ε limits it: all the money there is would buy the last of it, at a huge ε.
+#: The rounding where neither a budget nor ε is given: the last bit of accuracy would cost all the money there is, at a
+#: huge ε.
 UNLIMITED_SPARE = 0.05
-#: Parts of a declared tolerance that are tried where the whole is too much.
+#: Parts of a declared tolerance to try where all of it is too much.
 TOLERANCES = (0.75, 0.5, 0.25, 0.1)
-#: A budget that is none.
+#: A budget that stands for none.
 UNLIMITED = 1e30
-#: Met from below, so that rounding breaks no promise.
+#: Targets are met from below by this part, so that rounding breaks no promise.
 MARGIN = 1e-9
-#: By which ratio more people are tried, where those of a first guess are too few; doubled in logarithms each time.
+#: The ratio at which more players are tried where a first guess is too few; its logarithm doubles each time.
 NEAR = 1.03
-#: How close a number of players that would help is to the least: at most a part 1/CLOSE above.
+#: The number of players in a remedy is at most a part 1/CLOSE above the least that works.
 CLOSE = 100
-#: How often the bracket of the ε that would help is halved.
+#: How often to halve the bracket of the ε in a remedy.
 EPSILON_STEPS = 8
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class Solution:
-    """The best numbers for the goals: what they cost, and the guaranteed mean squared error (normalised)."""
+    """The best numbers for the goals, with their cost and the guaranteed mean squared error (normalised)."""
 
     study: Study
     goals: Goals
@@ -60,43 +61,43 @@ class Solution:
 
     @property
     def minimised(self) -> str:
-        """What is the least: the error, or where an accuracy is asked for, what that costs."""
+        """What is minimised: the error, or the cost where an accuracy is given."""
         return "error" if self.goals.accuracy is None else "cost"
 
     @property
     def cheapest(self) -> bool:
-        """Whether nothing cheaper would do. What is left of a budget may be paid too, as a flat fee."""
+        """Whether no cheaper plan works. Otherwise what is left of a budget may be paid as a flat fee."""
         return self.goals.accuracy is not None and self.goals.budget is None
 
     def solve_again(self, goals: Goals, players: int) -> Solution | None:
-        """The same for other goals; None if they cannot be met."""
+        """Solve for other goals; None if they cannot be met."""
         raise NotImplementedError
 
     def record(self) -> dict[str, Any]:
-        """What was asked, and the bound on the error that it is about, in raw units."""
+        """The goals, and the error bound in raw units."""
         of = {"error_of": self.goals.accuracy_of, "error": self.rmse}
         return {"asked": self.goals.record(), "minimised": self.minimised, **of}
 
 
-#: The best for so many players; None if there is none, or none better than asking nobody.
+#: Solve for a number of players; None if no plan is feasible, or none beats asking nobody.
 S = TypeVar("S", bound=Solution)
 S_co = TypeVar("S_co", bound=Solution, covariant=True)
 Solve = Callable[[Study, Goals, int], S | None]
 
 
 class PanelSolve(Protocol[S_co]):
-    """The same of these people."""
+    """`Solve`, for the people of a panel."""
 
     def __call__(self, study: Study, goals: Goals, players: int, panel: Panel) -> S_co | None: ...
 
 
-#: What is minimised, and where: the share of liars, the option and ε.
+#: A rank that was minimised, and where: the share of liars, the option and ε.
 Found = tuple[float, float, float, float]
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class PanelSolution(Solution):
-    """The same where it follows from people's features, whom instruments shorten by so much."""
+    """A solution computed from people's features, with this shortening of instruments."""
 
     panel: Panel
     shortening: float
@@ -105,7 +106,7 @@ class PanelSolution(Solution):
 
 @dataclass(frozen=True, eq=False)
 class PanelSearch:
-    """One study's numbers at one size and with one kind of instruments, on a grid of shares of liars and of ε."""
+    """A search for the numbers of one study, size and kind of instruments, on a grid of shares of liars and of ε."""
 
     study: Study
     goals: Goals
@@ -113,39 +114,39 @@ class PanelSearch:
     players: int
     shortening: float
 
-    #: How many shares of liars, and values of ε, are tried before the best is closed in on. Below the least ε noise
-    #: drowns everything, and beyond the largest nothing is gained.
+    #: How many shares of liars and values of ε to try before closing in on the best. Below the least ε noise drowns
+    #: everything; beyond the largest nothing is gained.
     LIARS: ClassVar[int]
     GRID: ClassVar[int]
     EPSILONS: ClassVar[tuple[float, float]]
-    #: Between which the least ε that is accurate enough is looked for.
+    #: Where to look for the least ε that is accurate enough.
     ENOUGH: ClassVar[tuple[float, float]]
 
     @property
     def options(self) -> tuple[float, ...]:
-        """Values of a third number that are tried."""
+        """Values to try of a third number."""
         raise NotImplementedError
 
     def errors(self, alpha: Floats, epsilon: Floats) -> Floats:
-        """The mean squared errors that are guaranteed: α × ε."""
+        """Guaranteed mean squared errors: α × ε."""
         raise NotImplementedError
 
     def price(self, alpha: Floats, option: float, epsilon: Floats) -> Floats:
-        """The least that somebody may have to be paid so that the truth pays, infinite where nothing does: α × ε."""
+        """The least maximum payment at which the truth pays; infinite where none is enough: α × ε."""
         raise NotImplementedError
 
     def rank(self, errors: Floats, price: Floats) -> Floats:
-        """What is the least where ε is given, and no accuracy: the price, if nothing else."""
+        """What to minimise where ε is given without an accuracy; by default the price."""
         return price
 
     @cached_property
     def answering(self) -> int:
-        """How many are expected to answer."""
+        """The number of people expected to answer."""
         return self.panel.answering(self.players)
 
     @cached_property
     def liars(self) -> Floats:
-        """Shares of liars to try: whole numbers of people, or the one that is given."""
+        """Shares of liars to try: whole numbers of people, or the given share."""
         if "absent_share" in self.goals.pins:
             return np.array([self.goals.pins["absent_share"]])
         counts = np.round(np.geomspace(1, max(2.0, self.answering / 20), self.LIARS))
@@ -153,34 +154,34 @@ class PanelSearch:
 
     @cached_property
     def grid(self) -> Floats:
-        """Values of ε to try, or the one that is given."""
+        """Values of ε to try, or the given one."""
         if self.goals.epsilon is not None:
             return np.array([self.goals.epsilon])
         return np.geomspace(*self.EPSILONS, self.GRID)
 
     @property
     def step(self) -> float:
-        """The ratio of one ε of the grid to the one before."""
+        """The ratio of neighbouring ε on the grid."""
         least, most = self.EPSILONS
         return float((most / least) ** (1 / (self.GRID - 1)))
 
     @property
     def head(self) -> float:
-        """What there is for each person."""
+        """The budget per person."""
         budget = self.goals.budget
         return math.inf if budget is None else budget / self.players * (1 - MARGIN)
 
     @property
     def target(self) -> float:
-        """The mean squared error that is asked for."""
+        """The mean squared error asked for."""
         return (self.goals.error(self.study) or math.inf) * (1 - MARGIN)
 
     def left(self, price: float) -> float:
-        """What is left of the budget for each, which becomes a flat fee."""
+        """What remains of the budget per person; it becomes a flat fee."""
         return max(0.0, self.head - price) if self.goals.budget is not None else 0.0
 
     def most_accurate(self, grid: Floats) -> Iterator[Found]:
-        """The least error that the money buys with each option, or, where ε is given, its least rank."""
+        """The least error within the budget for each option; where ε is given, the least rank."""
         errors, free = self.errors(self.liars, grid), self.goals.epsilon is None
 
         def rank(price: Floats) -> Floats:
@@ -189,16 +190,16 @@ class PanelSearch:
         return self._lowest(grid, rank)
 
     def cheapest(self) -> Iterator[Found]:
-        """The least price of the accuracy with each option."""
+        """The least price of the accuracy for each option."""
         grid = self.grid
         if self.goals.epsilon is None:
-            # From the least ε that is accurate enough at some share of liars on.
+            # Add the least ε that is accurate enough at each share of liars.
             grid = np.unique(np.concatenate([grid, self._first()]))
         enough = self.errors(self.liars, grid) <= self.target * (1 + 1e-12)
         return self._lowest(grid, lambda price: np.where(enough & (price <= self.head), price, np.inf))
 
     def _first(self) -> Floats:
-        """The least ε that is accurate enough, for each share of liars; the largest there is if none is."""
+        """The least ε that is accurate enough, for each share of liars; the end of the range if there is none."""
         low, high = (np.full(len(self.liars), end) for end in self.ENOUGH)
         for _ in range(50):
             middle = np.sqrt(low * high)
@@ -207,7 +208,7 @@ class PanelSearch:
         return high
 
     def _lowest(self, grid: Floats, rank: Callable[[Floats], Floats]) -> Iterator[Found]:
-        """For each option the least rank of a price, if it is finite, and where."""
+        """The least rank of each option, where finite, and where it is."""
         for option in self.options:
             values = rank(self.price(self.liars, option, grid))
             i, j = np.unravel_index(int(np.argmin(values)), values.shape)
@@ -215,7 +216,7 @@ class PanelSearch:
                 yield float(values[i, j]), float(self.liars[i]), option, float(grid[j])
 
     def last_affordable(self, alpha: float, option: float, epsilon: float) -> float:
-        """The largest ε from this one to the next of the grid that the money buys, which is the most accurate."""
+        """The largest affordable ε between this one and the next on the grid: the most accurate."""
 
         def dear(level: float) -> bool:
             return not self.price(np.array([alpha]), option, np.array([level])).item() <= self.head
@@ -223,7 +224,7 @@ class PanelSearch:
         return bisect(dear, epsilon, epsilon * self.step, 30)[0]
 
     def common(self, alpha: float, epsilon: float, paid: float) -> dict[str, Any]:
-        """What every solution has, where everybody may be paid so much."""
+        """Fields that all solutions share, where a person may be paid at most this much."""
         return {
             "study": self.study,
             "goals": self.goals,
@@ -238,7 +239,7 @@ class PanelSearch:
 
 
 def bisect(feasible: Callable[[float], bool], low: float, high: float, steps: int) -> tuple[float, float]:
-    """Between which two numbers, by ratios, what is not feasible at the low end becomes so."""
+    """Halve, in logarithms, a bracket that is infeasible at its low end and feasible at its high end."""
     for _ in range(steps):
         middle = math.sqrt(low * high)
         low, high = (low, middle) if feasible(middle) else (middle, high)
@@ -249,7 +250,7 @@ def bisect(feasible: Callable[[float], bool], low: float, high: float, steps: in
 
 
 def fewest(solve: Callable[[int], S | None], first: int, most: int, close: int) -> S | None:
-    """For about the fewest with whom there is a solution, by doubling from the first: at most a part 1/close above.
+    """Solve for about the fewest players, by doubling from the first: at most a part 1/close above.
 
     With more people each costs less, until the budget is spent on too many of them.
     """
@@ -262,7 +263,7 @@ def fewest(solve: Callable[[int], S | None], first: int, most: int, close: int) 
 
 
 def _close_in(solve: Callable[[int], S | None], low: int, found: S, close: int) -> S:
-    """The same, between a number that is not enough and a solution for one that is."""
+    """Bisect between too few players and a number that works."""
     high = found.players
     while high - low > max(1, high // close):
         middle = (low + high) // 2
@@ -274,7 +275,7 @@ def _close_in(solve: Callable[[int], S | None], low: int, found: S, close: int) 
 def fewest_of(
     panel: Panel, solve: Callable[[Panel, int], S | None], first: int, most: int, close: int
 ) -> S | None:
-    """The same of a panel's people: first as if those who answer were spread as all are, who are then too few."""
+    """`fewest` for a panel. The rough start ignores sampling of respondents, so it is too low."""
     rough = fewest(lambda n: solve(panel.roughly, n), first, most, close)
     if rough is None:
         return None
@@ -291,10 +292,10 @@ def fewest_of(
 
 @dataclass(frozen=True)
 class Remedy:
-    """One change that makes a plan feasible, all else being kept: of a goal, or of the study.
+    """One change of a goal or of the study that makes a plan feasible, all else equal.
 
-    goal: what is changed, and value: to what, a number or a word. words: a sentence of it, with what it buys. change:
-    how large it is, the logarithm of a ratio. study: the changed study, if it is the study that is changed.
+    goal: what to change; value: the new value, a number or a word. words: a sentence that says so, with what it buys.
+    change: its size, the logarithm of a ratio. study: the changed study, where it is the study that changes.
     """
 
     goal: str
@@ -304,9 +305,9 @@ class Remedy:
     study: Study | None = None
 
 
-#: What can be asked of a plan, or tolerated: other remedies change the study.
+#: Goals that a remedy may change; other remedies change the study.
 CHANGEABLE = ("budget", "players", "accuracy", "epsilon", "lie", "tolerance")
-#: No more remedies are told, and no more of the study's.
+#: The most remedies listed, and the most that change the study.
 MOST_REMEDIES, MOST_LEVERS = 6, 3
 
 
@@ -314,9 +315,9 @@ NO_ONE_CHANGE = "No single change of a goal or of the study is enough: change mo
 
 
 class Infeasible(Refused):
-    """No plan meets the goals. `remedies` holds what would, the smallest change first; letting lies pass comes last.
+    """No plan meets the goals. `remedies`: what would help, the smallest change first; letting lies pass comes last.
 
-    They are looked for when they are asked for, which may take seconds.
+    They are computed on demand, which may take seconds.
     """
 
     title = "Infeasible"
@@ -327,7 +328,7 @@ class Infeasible(Refused):
 
     @cached_property
     def remedies(self) -> tuple[Remedy, ...]:
-        """What would help, the smallest change first: each has goal, value and words."""
+        """What would help, the smallest change first: each has a goal, a value and words."""
         return () if self._find is None else best_first(self._find())
 
     def __str__(self) -> str:
@@ -341,7 +342,7 @@ class Infeasible(Refused):
 
     @property
     def binding(self) -> str | None:
-        """The goal whose relative change is the least."""
+        """The goal whose relative change is least."""
         return next((remedy.goal for remedy in self.remedies if remedy.goal in CHANGEABLE), None)
 
     def record(self) -> dict[str, Any]:
@@ -362,7 +363,7 @@ class Infeasible(Refused):
 
 
 def with_levers(problem: Infeasible, levers: Callable[[], Iterable[Remedy]]) -> Infeasible:
-    """The same, with what can be changed in the study."""
+    """Add remedies that change the study."""
 
     def find() -> Iterator[Remedy]:
         yield from problem.remedies
@@ -381,19 +382,19 @@ def best_first(remedies: Iterable[Remedy]) -> tuple[Remedy, ...]:
 
 
 def changed_goal(goal: str, value: float, asked: float, words: str) -> Remedy:
-    """Another value of a goal."""
+    """Another value for a goal."""
     return Remedy(goal, value, words, abs(math.log(value / asked)))
 
 
 def relax_goals(study: Study, goals: Goals, players: int, solve: Solve[S]) -> Iterator[Remedy]:
-    """Each goal relaxed on its own, as far as it must be: money, accuracy, ε, tolerance."""
+    """Relax each goal alone, as little as needed: budget, accuracy, ε, tolerance."""
     for relax in (_budget, _accuracy, _epsilon, _tolerance):
         if (found := relax(study, goals, players, solve)) is not None:
             yield found
 
 
 def too_much(study: Study, goals: Goals) -> Infeasible:
-    """No number of players will do."""
+    """Say that no number of players is enough."""
     ways = {
         "budget": f"Raise the budget from {money(goals.budget or 0.0, study.currency)}",
         "accuracy": f"allow a larger error than {in_units(study, goals.accuracy or 0.0)}",
@@ -407,25 +408,25 @@ def with_accuracy(study: Study, goals: Goals) -> Goals:
     """The goals, with an accuracy: a plan must at least beat the prior mean."""
     if goals.accuracy is not None:
         return goals
-    # A search for the least error within a budget, on a grid, misses a little of what one for the least cost finds.
+    # On its grid a search for the least error within a budget falls a little short of one for the least cost.
     better = BETTER if study.shares is None and study.levels is None else 10 * BETTER
     return replace(goals, accuracy=study.response_unit * math.sqrt(goals.prior_error(study)) * (1 - better))
 
 
 def in_units(study: Study, error: float, digits: int = 3) -> str:
-    """An error as people read it: in units of the answer, of yes and no in percentage points."""
+    """Format an error in units of the answer; for yes or no, in percentage points."""
     return points(error, digits) if study.kind == "yes-no" else number(error, digits)
 
 
 def describe_goals(study: Study, goals: Goals, players: int) -> str:
-    """Who, and what there is: the beginning of a reason."""
+    """Begin a reason: how many players, and with what budget and ε."""
     spent = f" and {money(goals.budget, study.currency)}" if goals.budget is not None else ""
     privacy = f" at epsilon {goals.epsilon:g}" if goals.epsilon is not None else ""
     return f"with {players:,} players{spent}{privacy}"
 
 
 def describe_tolerance(study: Study) -> str:
-    """What people may believe, where a tolerance is declared."""
+    """Say what people may believe, where a tolerance is declared."""
     tolerance = study.declared.beliefs.tolerance
     return "" if tolerance is None else f" even if people's centre is {tolerance:g} off (beliefs.tolerance)"
 
@@ -443,10 +444,10 @@ def solve_panel(
     known: str,
     paying: str = "",
 ) -> S:
-    """For the players that are asked for, or the fewest who are enough, from the first number on.
+    """Solve for the given number of players, or for the fewest who suffice, searching from `first`.
 
-    Infeasible, with what would help, if there is no solution: more players, up to the most, for whom `quick` finds one.
-    `known` has an error without asking anybody.
+    If there is no solution, Infeasible says what would help; a remedy of more players, at most `most`, is found by
+    `quick`. `known` is what is known without asking anybody.
     """
     players = goals.players
     if players is None:
@@ -475,13 +476,13 @@ def solve_panel(
 def _more_players(
     study: Study, goals: Goals, players: int, panel: Panel, solve: PanelSolve[S], most: int
 ) -> Remedy | None:
-    """More people who are paid as much each."""
+    """Ask more people, each paid as much."""
     aim, head = with_accuracy(study, goals), None if goals.budget is None else goals.budget / players
 
     def solve_larger(people: Panel, n: int) -> S | None:
         return solve(study, replace(aim, budget=None if head is None else head * n), n, people)
 
-    # If the most do not do, fewer need not be tried.
+    # If the largest number is not enough, no smaller one is.
     enough = solve_larger(panel.roughly, most) is not None
     found = fewest_of(panel, solve_larger, players, most, CLOSE) if enough else None
     if found is not None and head is None and goals.epsilon is None:
@@ -506,26 +507,26 @@ def _budget(study: Study, goals: Goals, players: int, solve: Solve[S]) -> Remedy
 
 
 def bought(goals: Goals, found: Solution) -> str:
-    """What a change leads to: the error where none was asked for, the cost where no budget was given."""
+    """Say what a change leads to: the error where none was given, the cost where there is no budget."""
     error = f"the error is then {in_units(found.study, found.rmse)}" if goals.accuracy is None else ""
     cost = f"it costs {told_cost(found)}" if goals.budget is None else ""
     return ": " * bool(error or cost) + ", and ".join(filter(None, (error, cost)))
 
 
 def told_cost(found: Solution) -> str:
-    """What a plan costs, rounded up to cents."""
+    """Format a plan's cost, rounded up to cents."""
     return money(math.ceil(found.cost * 100) / 100, found.study.currency)
 
 
 def _accuracy(study: Study, goals: Goals, players: int, solve: Solve[S]) -> Remedy | None:
-    """The best accuracy that the budget, or any money, buys, where an accuracy was asked for."""
+    """The best accuracy within the budget (or for any money), where an accuracy was given."""
     if goals.accuracy is None:
         return None
     budget = UNLIMITED if goals.budget is None else goals.budget
     looser = solve(study, replace(goals, accuracy=None, budget=budget), players)
     if looser is None:
         return None
-    # With a little to spare: what a budget just buys, a search for the least cost just misses.
+    # Rounded up: a search for the least cost just misses what a budget just buys.
     accuracy = rounded_up(looser.rmse * (1 + spare_of(goals)))
     found = looser if goals.budget is not None else solve(study, replace(goals, accuracy=accuracy), players)
     if found is None:
@@ -535,12 +536,12 @@ def _accuracy(study: Study, goals: Goals, players: int, solve: Solve[S]) -> Reme
 
 
 def spare_of(goals: Goals) -> float:
-    """How much more than the least that would do is told of."""
+    """The part by which the least feasible error is rounded up."""
     return UNLIMITED_SPARE if goals.budget is None and goals.epsilon is None else SPARE
 
 
 def _epsilon(study: Study, goals: Goals, players: int, solve: Solve[S]) -> Remedy | None:
-    """The nearest ε that will do, on the side of the one that is chosen where it is free."""
+    """The nearest feasible ε, on the side of the one chosen where ε is free."""
     asked, aim = goals.epsilon, with_accuracy(study, goals)
     if asked is None or (free := solve(study, replace(aim, epsilon=None), players)) is None:
         return None
@@ -562,7 +563,7 @@ def _epsilon(study: Study, goals: Goals, players: int, solve: Solve[S]) -> Remed
 
 
 def _tolerance(study: Study, goals: Goals, players: int, solve: Solve[S]) -> Remedy | None:
-    """The largest of some parts of the declared tolerance with which a plan is feasible."""
+    """The largest part of the declared tolerance, of a few, with which a plan is feasible."""
     declared, aim = study.declared.beliefs.tolerance, with_accuracy(study, goals)
     for part in TOLERANCES if declared else ():
         if declared and solve(study.with_tolerance(part), aim, players) is not None:
@@ -572,7 +573,7 @@ def _tolerance(study: Study, goals: Goals, players: int, solve: Solve[S]) -> Rem
 
 
 def rounded_up(value: float) -> float:
-    """The next number of four digits, so that what is shown is what will do."""
+    """Round up to four digits, so that the number shown is enough."""
     return float(f"{Decimal(value).normalize(Context(prec=4, rounding=ROUND_CEILING))}")
 
 
@@ -581,7 +582,7 @@ def rounded_up(value: float) -> float:
 
 @dataclass(frozen=True)
 class Worth:
-    """What a little more buys: the change of the error (raw units), or of the cost, for one more dollar or player."""
+    """The change of the error (raw units) or of the cost for one more dollar or player."""
 
     of: str
     currency_unit: float | None
@@ -589,7 +590,7 @@ class Worth:
 
 
 def worth(found: Solution) -> Worth:
-    """By how much a twentieth more money, or players, changes what is minimised, for each unit of it."""
+    """Differences of what is minimised at a twentieth more money or players, per unit."""
     goals, n = found.goals, found.players
     more = round(n * (1 + STEP)) if n * (1 + STEP) <= MOST_PLAYERS else round(n * (1 - STEP))
     crowd = found.solve_again(goals, more)
@@ -598,7 +599,7 @@ def worth(found: Solution) -> Worth:
         return Worth("cost", None, _per(saved, more - n))
     budget = goals.budget or 0.0
     richer = found.solve_again(replace(goals, budget=budget * (1 + STEP)), n)
-    # More money is never worse: it need not be spent.
+    # More money never hurts: it need not be spent.
     gained = None if richer is None else min(0.0, richer.rmse - found.rmse)
     changed = None if crowd is None else crowd.rmse - found.rmse
     return Worth("error", _per(gained, budget * STEP) or None, _per(changed, more - n) or None)

@@ -1,6 +1,6 @@
-"""Deterministic search on closed forms: a grid, pattern search from its best points, and roots along one number.
+"""Deterministic search on closed forms: a grid, pattern search from its best points, and root finding along one axis.
 
-Everything is evaluated on whole grids at once, which is what makes a plan a matter of milliseconds.
+Whole grids are evaluated at once, so a plan takes milliseconds.
 """
 
 from __future__ import annotations
@@ -13,22 +13,22 @@ import numpy as np
 
 from truthful.check import Floats
 
-#: Points of the first grid that are searched from, for how many rounds all of them, and then only the best.
+#: How many of the grid's best points to search from, and for how many rounds; after that only the best.
 STARTS, TOGETHER = 4, 6
 ROUNDS = 60
-#: Steps with which a search begins, and begins again where it ended, as a part of the first grid's; how often it may;
-#: and the step, as a part of an axis, at which it ends.
+#: The first step, and that of a restart where a search ended, as parts of the grid's step; the most restarts; and the
+#: step, as a part of an axis, at which a search ends.
 FIRST, AGAIN, TIMES, FINEST = 0.5, 0.1, 3, 1e-4
 ROOT_STEPS = 30
-#: How often, and in how many steps each time, the lowest place or a root is looked for between two neighbours.
+#: How often, and in how many steps each time, to zoom in on a minimum or root between two neighbours.
 ZOOMS, ZOOM_STEPS = 2, 9
-#: Roots are aimed at this much below their target, so that they are reached from below, and are found this close to it.
+#: Roots are aimed at this far below their target, so that they are met from below, and found to this precision.
 AIM, CLOSE = 1e-9, 1e-7
 
 
 @dataclass(frozen=True)
 class Axis:
-    """One number to be chosen, between low and high; by ratios if `log`. A place on it lies between 0 and 1."""
+    """A number to choose between low and high, on a logarithmic scale if `log`. A place on the axis lies in [0, 1]."""
 
     low: float
     high: float
@@ -37,17 +37,17 @@ class Axis:
 
     @property
     def places(self) -> Floats:
-        """Those of the first grid."""
+        """Places on the first search grid."""
         return np.linspace(0, 1, self.points) if self.high > self.low else np.zeros(1)
 
     def value(self, place: Floats) -> Floats:
-        """The number at a place: at the ends themselves, not what rounding makes of them."""
+        """The number at a place; exact at the ends, despite rounding."""
         low, high = self._ends
         between = low + place * (high - low)
         return np.clip(np.exp(between) if self.log else between, self.low, self.high)
 
     def place(self, value: float) -> float:
-        """Where a number lies."""
+        """The place of a number."""
         low, high = self._ends
         at = float(np.log(value)) if self.log else value
         return float(np.clip((at - low) / (high - low), 0, 1)) if high > low else 0.0
@@ -58,21 +58,22 @@ class Axis:
 
 
 Point = dict[str, float]
-#: For each point by how much it misses what must hold (0: it holds), and what is to be least.
+#: For each point: by how much it misses the constraints (0: they hold), and the value to minimise.
 Objective = Callable[[dict[str, Floats]], tuple[Floats, Floats]]
 
 
-#: The same for an array of places of any shape, coordinates last.
+#: `Objective` on an array of places of any shape, coordinates last.
 Ranks = Callable[[Floats], tuple[Floats, Floats]]
-#: From x, and a point near which to look, to a value that falls with x, and the point it was found at.
+#: From x and a point near which to look, to a value that falls with x, and the point where it was found.
 Falling = Callable[[float, Point | None], tuple[float, Point | None]]
 
 
 def minimise(objective: Objective, axes: dict[str, Axis], near: Point | None = None) -> Point | None:
-    """The best point found: where what must hold is missed least, and there the least; None if all miss it infinitely.
+    """The best point found: the least violation of constraints, then the least value; None if all violations are
+    infinite.
 
-    A pattern search begins at a few of the best points of a first grid, or near a known point, and again where it
-    ended as long as that helps.
+    A pattern search starts at a few of the best grid points, or near a known point, and restarts where it ended as long
+    as that helps.
     """
     wide = np.array([1 / (len(axis.places) - 1) if len(axis.places) > 1 else 0.0 for axis in axes.values()])
 
@@ -87,7 +88,7 @@ def minimise(objective: Objective, axes: dict[str, Axis], near: Point | None = N
     else:
         place = np.array([axis.place(near[name]) for name, axis in axes.items()])
         place, rank = _descend(ranks, place[None], wide, FIRST)
-    # Along one axis, or near what is known, once is enough.
+    # On one axis, or near a known point, once is enough.
     for _ in range(TIMES if near is None and np.isfinite(rank[0]) and np.count_nonzero(wide) > 1 else 0):
         next_place, next_rank = _descend(ranks, place[None], wide, AGAIN)
         if not next_rank < rank:
@@ -99,8 +100,8 @@ def minimise(objective: Objective, axes: dict[str, Axis], near: Point | None = N
 
 
 def _descend(ranks: Ranks, centres: Floats, wide: Floats, step: float) -> tuple[Floats, tuple[float, float]]:
-    """Pattern search: of a place and its neighbours in all directions, diagonals too, the best is the next; where a
-    place stays the best, steps are halved. After some rounds only from the best start.
+    """Pattern search: move each centre to the best of its neighbours in all directions, diagonals included; halve its
+    step where it stays. After some rounds keep only the best.
     """
     around = np.array(list(product(*((0, -1, 1) if width else (0,) for width in wide)))) * wide
     steps, rank = np.full(len(centres), step), (np.inf, np.inf)
@@ -108,7 +109,7 @@ def _descend(ranks: Ranks, centres: Floats, wide: Floats, step: float) -> tuple[
         tried = np.clip(centres[:, None] + steps[:, None, None] * around, 0, 1)
         short, value = ranks(tried)
         rows, best = np.arange(len(centres)), np.lexsort((value, short), axis=1)[:, 0]
-        # A tie stays where it is: the first of those around a centre is the centre itself.
+        # A tie does not move: the first neighbour of a centre is the centre itself.
         short, value, steps = short[rows, best], value[rows, best], np.where(best == 0, steps / 2, steps)
         lead = np.lexsort((value, short))[: STARTS if turn < TOGETHER else 1]
         centres, steps = tried[rows, best][lead], steps[lead]
@@ -123,7 +124,7 @@ def _mesh(axes: dict[str, Axis], places: Floats) -> dict[str, Floats]:
 
 
 def _apart(points: Iterable[Floats], spread: Floats) -> Floats:
-    """The first few that are no neighbours of one before them."""
+    """The first few points that do not neighbour an earlier one."""
     found: list[Floats] = []
     for point in points:
         if all(np.any(np.abs(point - other) > 1.5 * spread) for other in found):
@@ -134,16 +135,16 @@ def _apart(points: Iterable[Floats], spread: Floats) -> Floats:
 
 
 def between(low: Floats, high: Floats, steps: int) -> Floats:
-    """For each low and high a row from the one to the other, by ratios, its ends exact: `geomspace`, but quicker."""
+    """A row from each low to its high at equal ratios, ends exact: `geomspace`, but faster."""
     row = low[:, None] * (high / low)[:, None] ** np.linspace(0, 1, steps)
     row[:, -1] = high
     return row
 
 
 def lowest(f: Callable[[Floats], Floats], grid: Floats, known: Floats | None = None) -> Floats:
-    """For each row of the grid about the x, by ratios, where f is the least: between the neighbours of the lowest.
+    """Per row of the grid, about the x of the least f: zooms in, by ratios, between the neighbours of the lowest.
 
-    known: f(grid), if it is.
+    known: f(grid), if already computed.
     """
     rows, found, x = np.arange(len(grid)), grid, grid[:, 0]
     for turn in range(ZOOMS + 1):
@@ -157,11 +158,11 @@ def lowest(f: Callable[[Floats], Floats], grid: Floats, known: Floats | None = N
 def last_below(
     f: Callable[[Floats], Floats], target: float, grid: Floats, known: Floats | None = None
 ) -> Floats:
-    """For each row of the grid the largest x with f(x) ≤ target, f rising from there on; NaN where no x fits.
+    """Per row of the grid, the largest x with f(x) ≤ target, f rising from there on; NaN where there is none.
 
-    The grid brackets the crossing, and finer grids do inside the bracket. In logarithms f is then nearly straight, so
-    that secants close in on it from below; one that leaves the bracket is replaced by bisection, and so is every third.
-    known: f(grid), if it is.
+    The grid brackets the crossing, then finer grids inside the bracket do. In logarithms f is then nearly straight, so
+    secants close in from below; one that leaves the bracket is replaced by bisection, and so is every third. known:
+    f(grid), if already computed.
     """
     values = f(grid) if known is None else known
     none = ~np.any(values <= target, axis=1)
@@ -186,7 +187,7 @@ def last_below(
 
 
 def _bracket(grid: Floats, values: Floats, target: float) -> tuple[Floats, Floats, Floats, Floats]:
-    """The last x of each row that fits, the next one, and the values there. At the end of a row, both are its last."""
+    """The last x of each row that fits, the next x, and their values. At the end of a row both are its last."""
     rows, last = np.arange(len(grid)), grid.shape[1] - 1
     at = last - np.argmax((values <= target)[:, ::-1], axis=1)
     following = np.minimum(at + 1, last)
@@ -196,13 +197,13 @@ def _bracket(grid: Floats, values: Floats, target: float) -> tuple[Floats, Float
 def crossing(f: Falling, low: float, high: float, close: float, at_high: tuple[float, Point | None]) -> float:
     """About the least x at which f ≤ 0, f falling from f(low) > 0 to f(high) ≤ 0: at most a part `close` above it.
 
-    f is given the point that solved its last x, near which that of the next will be. Each second x is where f would
-    cross if it were straight in ln x, the others halve the bracket.
+    f gets the point that solved its last x, as the next is near. Every second x is where f would cross if it were
+    straight in ln x; the others halve the bracket.
     """
     (y_high, point), y_low, straight = at_high, np.inf, False
     while high > low * (1 + close):
         part = y_low / (y_low - y_high) if straight and np.isfinite(y_low - y_high) else 0.5
-        # Not so near to an end that the bracket would hardly shrink.
+        # Keep off the ends, where the bracket would hardly shrink.
         x = low * (high / low) ** min(max(part, 0.02), 0.98)
         y, found = f(x, point)
         low, y_low, high, y_high = (x, y, high, y_high) if y > 0 else (low, y_low, x, y)

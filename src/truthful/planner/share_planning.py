@@ -1,8 +1,8 @@
-"""Plans for yes or no and for ratings: how private, how accurate, and the least bonus with which the truth pays.
+"""Plans for yes or no and for ratings: privacy, accuracy, and the least bonus with which the truth pays.
 
 At each share α of liars and margin s the bonus must outweigh what a lie saves: B·gain(ε) ≥ τ·h(ε) + rounding. With a
-budget the largest such ε is the most accurate; with an accuracy the least bonus is sought among the ε that have it, and
-what is left of a budget becomes a flat fee: a person who believes otherwise is then tempted by little.
+budget the largest such ε is the most accurate; with an accuracy the least bonus is sought among the ε that meet it, and
+what is left of a budget becomes a flat fee: it gives a person who believes otherwise little reason to lie.
 """
 
 from __future__ import annotations
@@ -32,14 +32,14 @@ from truthful.planner.planning import (
 from truthful.study import Study
 from truthful.study.credibility import ShareBeliefs
 
-#: Margins that are tried.
+#: Margins to try.
 MARGINS = (0.0, 0.002, 0.005, 0.01, 0.02, 0.04, 0.07, 0.1, 0.15, 0.25)
-#: How much of what the truth earns may be lost to shares that are implausible by chance: the first of these with which
-#: a share of 0 is implausible too, so that nothing is won by all saying no; the first one if none is.
+#: How much of the truth's gain may be lost to shares that are implausible by chance: the first value with which a share
+#: of 0 is implausible too, so that all saying no wins nothing; else the first.
 SPARED = (0.01, 0.03, 0.1)
-#: A share of 0 is implausible if the tolerance is below this part of the least share that is thought possible.
+#: A share of 0 is implausible if the tolerance is below this part of the least share thought possible.
 NEAR_ZERO = 0.9
-#: How many times the gap between her prediction and what her answer expects a lie must move it, by default.
+#: By default a lie must move her prediction by this many times its gap to what her answer really expects.
 ROOM = 4.0
 
 
@@ -63,7 +63,7 @@ class ShareSolution(PanelSolution):
 
 @dataclass(frozen=True, eq=False)
 class ShareSearch(PanelSearch):
-    """What gains and errors are, on a grid of ε."""
+    """Gains and errors on a grid of ε."""
 
     norm: str
     spared: float = SPARED[0]
@@ -99,7 +99,7 @@ class ShareSearch(PanelSearch):
         return lie_steps(self.beliefs, self.goals)
 
     def price(self, alpha: Floats, option: float, epsilon: Floats) -> Floats:
-        """B with which the truth pays for all of cost τ or less; the option is a margin."""
+        """B with which the truth pays for everybody of cost τ or less; the option is a margin."""
         s = self.setting(alpha, option, epsilon)
         earned = gain(s, self.steps) * (1 - self.spared * self._tolerates)
         with np.errstate(divide="ignore", invalid="ignore"):
@@ -113,9 +113,9 @@ class ShareSearch(PanelSearch):
         return error(self.setting(alpha, 0.0, epsilon), self.goals.accuracy_of)
 
     def tolerance(self, alpha: float, margin: float, epsilon: float) -> float:
-        """How far a share must be beyond those thought possible to be implausible.
+        """How far a share must lie beyond those thought possible to be implausible.
 
-        By chance that costs the truth no more of what it earns than may be spared.
+        The least distance at which chance costs the truth no more of its gain than may be lost.
         """
         if not self._tolerates:
             return math.inf
@@ -126,10 +126,10 @@ class ShareSearch(PanelSearch):
 
         enough = truth_gain(math.inf) * (1 - self.spared)
         _, least = bisect(lambda tolerance: truth_gain(tolerance) >= enough, 1e-3, 1.0, 30)
-        return math.ceil(least * 1000) / 1000  # in tenths of a percentage point, which people can be told
+        return math.ceil(least * 1000) / 1000  # in tenths of a percentage point, which people can read
 
     def best(self) -> ShareSolution | None:
-        """The least bonus of an accuracy, or the least error that the money buys."""
+        """The least bonus that meets the accuracy, or the least error within the budget."""
         if self.goals.accuracy is not None:
             found = list(self.cheapest())
         else:
@@ -146,7 +146,7 @@ class ShareSearch(PanelSearch):
         bonus = self.price(np.array([alpha]), margin, np.array([epsilon])).item() * (1 + MARGIN)
         flat = self.left(bonus)
         if self.goals.accuracy is None:
-            bonus, flat = bonus + flat, 0.0  # nothing else was asked for the money
+            bonus, flat = bonus + flat, 0.0  # the money has no other use
         return ShareSolution(
             **self.common(alpha, epsilon, bonus + flat),
             norm=self.norm,
@@ -160,11 +160,11 @@ class ShareSearch(PanelSearch):
 def lie_steps(
     beliefs: ShareBeliefs, goals: Goals, believed: Floats | None = None, belief_gap: float = 0.0
 ) -> int:
-    """From how many steps on no lie may pay: as asked for, else one for yes and no.
+    """The least number of steps from which no lie may pay: as given; else one for yes and no.
 
-    For ratings about a quarter of all steps, and as many as move her prediction four times as far as it is from what
-    her answer really expects (`believed` has that gap, to which a belief_gap is added that is to be tolerated): then
-    half of what a lie would lose is left.
+    For ratings about a quarter of all steps, and enough to move her prediction by four times its distance from what her
+    answer really expects (the gap in `believed`, plus the belief_gap to tolerate): half of what a lie would lose is
+    then left.
     """
     if goals.lie is None:
         usual = max(1, round((beliefs.levels - 1) / 4))
@@ -200,8 +200,8 @@ def solve_shares(study: Study, goals: Goals, panel: Panel) -> ShareSolution:
 
 
 def usual_rule(study: Study, panel: Panel, players: int, goals: Goals, margin: float) -> dict[str, Any]:
-    """Of a plan that is not solved for: the norm, if none is given that with which the guaranteed error is smaller,
-    and the tolerance, which is infinite if implausible shares are paid as others are.
+    """The norm and tolerance of a plan whose weight is given: the norm with the smaller guaranteed error, unless one is
+    given; an infinite tolerance if implausible shares are paid like others.
     """
     goals = _with_lie(study, goals, panel)
     searches = [ShareSearch(study, goals, panel, players, 1.0, norm) for norm in _norms(study, goals)]
@@ -216,20 +216,20 @@ def _beliefs(study: Study) -> ShareBeliefs:
 
 
 def _with_lie(study: Study, goals: Goals, panel: Panel) -> Goals:
-    """The goals with the size of lies that may not pay."""
+    """The goals, with the size from which lies must not pay."""
     steps = lie_steps(_beliefs(study), goals, panel.believed, study.tolerance)
     return replace(goals, lie=float(steps))
 
 
 def _norms(study: Study, goals: Goals) -> tuple[str, ...]:
-    """The norms that a plan chooses from: without features there is one coordinate, and both are the same."""
+    """Norms to choose from; without features there is one coordinate, and they agree."""
     if goals.norm is not None:
         return (goals.norm,)
     return NORMS if study.features else NORMS[:1]
 
 
 def solve_shares_for(study: Study, goals: Goals, players: int, panel: Panel) -> ShareSolution | None:
-    """For so many players, so that all saying no is implausible if that can be had; None if there is no such plan."""
+    """Solve for this many players, with all saying no implausible where possible; None if there is no plan."""
     goals = _with_lie(study, goals, panel)
     first, low = _solve_sparing(study, goals, players, panel, SPARED[0]), _beliefs(study).low
     if first is None or math.isinf(first.tolerance) or first.tolerance < NEAR_ZERO * low or not low > 0:
@@ -242,7 +242,7 @@ def solve_shares_for(study: Study, goals: Goals, players: int, panel: Panel) -> 
 
 
 def _solve_quickly(study: Study, goals: Goals, players: int, panel: Panel) -> ShareSolution | None:
-    """With one kind of instruments, whether or not all saying no is implausible."""
+    """Solve with one kind of instruments, whether or not all saying no is implausible."""
     return _solve_sparing(study, goals, players, panel, SPARED[0], SHORTENINGS[:1])
 
 
@@ -254,7 +254,7 @@ def _solve_sparing(
     spared: float,
     shortenings: tuple[float, ...] = SHORTENINGS,
 ) -> ShareSolution | None:
-    """The best for so many players: by the better norm, and with other instruments where they are more accurate."""
+    """The best over norms and, where more accurate, other instruments."""
     goals = replace(goals, players=players)
 
     def solve(norm: str, shortening: float) -> ShareSolution | None:

@@ -1,12 +1,11 @@
-"""One way to run a study, as functions of the numbers that a search may choose: what it costs and how accurate it is.
+"""A way to run a study: its cost and accuracy as functions of the numbers that a search may choose.
 
-Of these, epsilon is the last to be chosen: what a study costs rises with it and its error falls, so that a budget or
-an accuracy decides it.
+ε is chosen last: cost rises and the error falls with it, so that a budget or an accuracy decides it.
 
-Two things make the same deterrence cheaper: peer predictions are clipped at
-c ≤ R, so that payments range less, and the base payment follows the length of a person's features. At another clip
-level other lies go free. So the size D of lies that may pay shrinks with c, to where the share of answers that nothing
-deters is what it is at c = R: no plan is better because more lies go free.
+Two things make the same deterrence cheaper: peer predictions are clipped at c ≤ R, so that payments range less, and the
+base payment follows the length of a person's features. At another clip level other lies go free. So the size D of lies
+that may pay shrinks with c, to where the share of answers that nothing deters is what it is at c = R: no plan is better
+because more lies go free.
 """
 
 from __future__ import annotations
@@ -31,17 +30,17 @@ from truthful.planner.planning import MARGIN
 from truthful.scoring import PAYMENT_STEPS, RULES
 from truthful.study import Study
 
-#: How steeply clipped peer predictions must follow the truth for a typical person, lest noise drown the incentive.
+#: The least slope of clipped peer predictions in the truth, for a typical person, lest noise drown the incentive.
 LEAST_SLOPE = 0.8
-#: No plan has a larger base payment or score weight.
+#: The largest base payment or score weight.
 MOST_PAID = 1e9
-#: Where no accuracy is asked for, an error must be below that of the prior mean by this part of it.
+#: Where no accuracy is given, the error must be below that of the prior mean by this part.
 WORTH_ASKING = 1e-3
 
 
 @dataclass(frozen=True)
 class Choice:
-    """Numbers to be chosen, one array element for each point of a search; those that matter for an estimator."""
+    """Numbers to choose, an array element for each point of a search; an estimator uses those that matter to it."""
 
     alpha: Floats
     gram_share: Numbers
@@ -49,7 +48,7 @@ class Choice:
     kept: dict[tuple[int, float], Floats] = field(default_factory=dict, repr=False, compare=False)
 
     def column(self) -> Choice:
-        """The same points as a column, to be tried at a row of values of ε each."""
+        """The points as a column, to be tried at a row of values of ε each."""
         alpha, gram_share, clip = (
             np.reshape(part, (-1, 1)) for part in (self.alpha, self.gram_share, self.clip)
         )
@@ -58,7 +57,7 @@ class Choice:
 
 @dataclass(frozen=True, eq=False)
 class Terms:
-    """A study run with one estimator, for so many players of whom a share may answer."""
+    """A study run with one estimator and this number of players; a panel's response share says how many answer."""
 
     study: Study
     goals: Goals
@@ -68,29 +67,29 @@ class Terms:
 
     @cached_property
     def answering(self) -> int:
-        """Those whom the guarantees are about."""
+        """The number of respondents, whom the guarantees are about."""
         panel = self.goals.panel
         return self.players if panel is None else panel.answering(self.players)
 
     @cached_property
     def geometry(self) -> Geometry | None:
-        """That of those who answer, where answers are protected."""
+        """The geometry of respondents, where answers are protected."""
         panel = self.goals.panel
         return None if panel is None else panel.geometry(self.players, self.shortening)
 
     def cost(self, choice: Choice, epsilon: Numbers) -> Floats:
-        """What a budget must cover: the cap if payments are never negative, else the expected total."""
+        """The amount a budget must cover: the cap if payments are never negative, else the expected total."""
         s = self.setting(choice, epsilon)
         total = proved.budget_cap(s) if s.clipped else proved.budget(s)
         usable = (np.maximum(s.a, s.b) <= MOST_PAID) & ~np.isnan(total)
         return np.where(usable, total, np.inf)
 
     def error(self, choice: Choice, epsilon: Numbers) -> Floats:
-        """The mean squared error that is guaranteed: of coefficients, or of predictions."""
+        """The guaranteed mean squared error, of coefficients or of predictions."""
         return self._error(self._unpaid(choice, epsilon))
 
     def rough_error(self, choice: Choice, epsilon: Numbers) -> Floats:
-        """As `error`, if those who answer were spread just as all are of whom they are drawn: quicker to know."""
+        """`error` if respondents are distributed like the whole pool: faster."""
         panel = self.goals.panel
         everybody = None if panel is None else panel.everybody(self.shortening)
         return self._error(self._setting(choice, epsilon, everybody))
@@ -101,15 +100,15 @@ class Terms:
 
     @cached_property
     def largest_error(self) -> float:
-        """The mean squared error allowed: as asked, or a little less than that of answering with the prior mean."""
+        """The mean squared error allowed: as given, or a little less than that of answering with the prior mean."""
         asked = self.goals.error(self.study)
         return self.goals.prior_error(self.study) * (1 - WORTH_ASKING) if asked is None else asked
 
     def setting(self, choice: Choice, epsilon: Numbers) -> Setting:
-        """The setting at this ε: with the least payments that deter lies and make joining pay.
+        """The setting at this ε, with the least payments that deter lies and make joining pay.
 
         b ≥ (τ·h(ε) + rounding)/(D² − 2Dg), so that no lie beyond D pays; a as `participation` needs, which would
-        compute the gap again. Nothing deters where noise drowns it: below the least ε, if a smaller one is given.
+        compute the gap again. Below the least ε, where one is given, noise drowns the incentive, and nothing deters.
         """
         s = self._unpaid(choice, epsilon)
         D = self._lie(s) * (1 - MARGIN)
@@ -151,20 +150,20 @@ class Terms:
         return found
 
     def _lie(self, s: Setting) -> Floats:
-        """D, the size of lies that may pay at this clip level and noise: as asked for at c = R."""
+        """D, the size of lies that may pay at this clip level and noise, given D at c = R."""
         if not s.clipped:
             shape = np.broadcast_shapes(np.shape(s.epsilon), np.shape(s.alpha))
             return np.full(shape, self.goals.lie_size(self.study))
         return self._matched(s.reach, self._noise(s))
 
     def _belief_gap(self, s: Setting) -> Numbers:
-        """Γ, what the declared tolerance of people's centre does to what they expect, at this clip level and noise."""
+        """Γ: the most that the declared tolerance of the centre changes expectations, at this clip level and noise."""
         if not s.clipped:
             return self.study.tolerance
         return self._belief_gaps(s.reach, self._noise(s))
 
     def _noise(self, s: Setting) -> Floats:
-        """The scale of the noise in the released sum, for each of those who are left."""
+        """The scale of the noise in the released sum, per peer."""
         peers = self.answering if self.geometry is not None else max(1, self.answering - 1)
         return np.asarray(
             2
@@ -174,7 +173,7 @@ class Terms:
         )
 
     def _coefficient_share(self, gram_share: Numbers) -> Numbers:
-        """The share of ε that the coefficients get."""
+        """The coefficients' share of ε."""
         return 1 - np.asarray(gram_share) if self.estimator == "noisy-statistics" else 1.0
 
     @cached_property
@@ -192,7 +191,7 @@ class Terms:
         return panel.table(tabulate, self.shortening, size, pinned)
 
     def least_epsilon(self, choice: Choice) -> Floats:
-        """Below this ε the noise along a typical x is larger than a useful slope allows."""
+        """The least ε: below it the noise along a typical x leaves less than a useful slope."""
         if self.goals.payments == "expected":
             return np.asarray(EPSILON_RANGE[0])
         proportion = (
@@ -228,7 +227,7 @@ def _largest_scale(study: Study) -> float:
 
 @lru_cache(maxsize=64)
 def _table_of_design(study: Study, tabulate: Tabulate, size: float, pinned: float | None) -> ClipTable:
-    """Gaps of anybody whose features are of the design; lies of one person, whose features are typical of it."""
+    """A table for the design: gaps cover anybody with such features; lies are of one person with typical features."""
     typical = np.array([math.sqrt(study.mean_square_norm)])
     r, noise = least_noise(study) if tabulate is belief_gaps else (typical, typical * stretch(study))
     return tabulate(study.beliefs, r, noise, size, pinned)

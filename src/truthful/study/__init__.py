@@ -1,4 +1,4 @@
-"""Declare: a study file, its maps between raw and normalised units, and the law of its features."""
+"""Declare: a study file, its maps between raw and normalised units, and the distribution of its features."""
 
 from truthful.study.sections import few_values
 from truthful.study.study import Study, template, write_template

@@ -1,22 +1,24 @@
-"""Beliefs about shares and about levels, and how much an answer moves what is expected of the others: its credibility.
+"""Beliefs about shares and levels, and credibility: how much an answer moves what is expected of the others.
 
 Shares: how many people like her would say yes, before and after somebody knows her own answer.
 
-A share m(x) lies between 0 and 1: of people with features x, how many say yes; for a rating, how far its mean is from
-the lowest level to the highest. Declared are two shares for the average person, L and U, and for each feature the most
-that it changes the share from one end to the other, e. The share of the average person is taken to be uniform between L
-and U, and effects to be independent of it and of each other, of half-width e/2. Only two moments and the range matter:
+A share m(x) lies in [0, 1]: the share of people with features x who say yes; for a rating, the place of its mean
+between the lowest level and the highest. The study declares two shares for the average person, L and U, and for each
+feature e, the most by which it changes the share from one end to the other. The share of the average person is taken to
+be uniform between L and U, and effects to be independent of it and of each other, of half-width e/2. Only two moments
+and the range matter:
 
     μ(x) = (L + U)/2 + expected effects        v(x) = (U − L)²/12 + Σ_numbers c²e²/12 + Σ_factors e²/12
     m(x) in [lo(x), hi(x)] = μ(x) ∓/± ((U − L)/2 + Σ_numbers |c|e/2 + Σ_factors e/2)
 
-c being a number's place in its range, from −1 to 1. Of K answers, y = (k − 1)/(K − 1) for k = 1..K, her own expects
+c being a number's place in its range, from −1 to 1. For K answers, y = (k − 1)/(K − 1) with k = 1..K, the expectation
+given her own answer is
 
     q(x, y) = μ + Z(y − μ),   Z = K'/(K' + ν),   ν = μ(1 − μ)/v − 1,   K' = (K − 1)/(1 + (K − 2)ρ)
 
-For yes and no (K = 2) that is E[m | x, y] for every prior of these moments: by Bayes' rule E[m | yes] = E[m·m]/E[m] =
-μ + v/μ and E[m | no] = μ − v/(1 − μ). For ratings it is exact for K − 1 exchangeable yes/no parts with Beta beliefs,
-which are alike to the degree ρ; of other beliefs it is the best line, and `expected_shares` what is really expected.
+For yes and no (K = 2) that is E[m | x, y] for every prior of these moments: by Bayes' rule E[m | yes] = E[m·m]/E[m] = μ
++ v/μ and E[m | no] = μ − v/(1 − μ). For ratings it is exact for K − 1 exchangeable yes/no parts with correlation ρ and
+Beta beliefs; for other beliefs it is the best line, and `expected_shares` is the exact expectation.
 """
 
 from __future__ import annotations
@@ -32,16 +34,18 @@ from truthful.check import Floats
 from truthful.errors import InputError
 from truthful.study.features import Encoding, Levels
 
-#: No answer says more of the others than this; beliefs that are nearly certain of nothing would.
+#: The largest credibility is below 1 by this; beliefs that are nearly certain would reach 1.
 _ROUNDING = 1e-12
 
 
-#: What is expected of each column of x, and how far those of numbers and features with levels can go.
+#: Per column of x: its expected effect; and the largest effects of numbers and of features with levels.
 Effects = tuple[tuple[float, ...], tuple[float, ...], tuple[float, ...]]
 
 
 class Expected(NamedTuple):
-    """Of people with some features: the mean share, the credibility Z of an answer, and between what shares lie."""
+    """Beliefs about people with given features: the mean share, the credibility Z of an answer, and the range of
+    shares.
+    """
 
     mean: Floats
     credibility: Floats
@@ -55,17 +59,17 @@ class Expected(NamedTuple):
 
     @property
     def advantage(self) -> Floats:
-        """δ, how far from there what they expect is."""
+        """δ, the distance of what they expect from the switch point."""
         return np.asarray(self.credibility / 2)
 
     def width(self, margin: float) -> Floats:
-        """w: how far from the switch point shares count, at least as far as they can lie, and a margin more."""
+        """w: the distance from the switch point up to which shares count: all possible shares, and a margin."""
         switch = self.switch
         return np.asarray(np.maximum(self.high - switch, switch - self.low) + margin)
 
 
 class _OnTheScale:
-    """Beliefs about answers that lie on the whole scale, from −1 to 1 where they are normalised."""
+    """Beliefs about answers that fill the whole scale: from −1 to 1 when normalised."""
 
     expected: tuple[float, ...]
     response_bound = 1.0
@@ -79,10 +83,10 @@ class _OnTheScale:
 
 @dataclass(frozen=True)
 class ShareBeliefs(_OnTheScale):
-    """Two shares, and for each column of x what its feature may do to them.
+    """Two shares, and for each column of x the possible effects of its feature.
 
-    expected: what a unit of each column's code is expected to change. numbers: e of the columns that are numbers, 0
-    elsewhere. factors: e of every feature with levels. scale: codes are x times this.
+    expected: the expected effect of a unit of each column's code. numbers: e of columns that are numbers, 0 elsewhere.
+    factors: e of every feature with levels. scale: codes are x times this.
     """
 
     low: float
@@ -104,7 +108,7 @@ class ShareBeliefs(_OnTheScale):
         levels: int,
         agreement: float,
     ) -> ShareBeliefs:
-        """Those of a study with these features. Expected effects of numbers are from one end to the other."""
+        """The beliefs of a study with these features. Expected effects of numbers go from one end to the other."""
         beliefs = cls(*share, levels, agreement, *column_effects(encoding, effects, expected), encoding.scale)
         spread = (share[1] - share[0] + sum(beliefs.numbers) + sum(beliefs.factors)) / 2
         reach = encoding.reach(np.array(beliefs.expected)) * encoding.scale
@@ -119,7 +123,7 @@ class ShareBeliefs(_OnTheScale):
         )
 
     def expects(self, x: Floats) -> Expected:
-        """What is believed of people with these normalised features, one row for each: column by column."""
+        """Beliefs about people with these normalised features, one row each; summed column by column."""
         mean = np.full(len(x), (self.low + self.high) / 2)
         variance = np.full(len(x), (self.high - self.low) ** 2 / 12 + sum(e * e for e in self.factors) / 12)
         reach = np.full(len(x), (self.high - self.low + sum(self.factors)) / 2)
@@ -134,13 +138,13 @@ class ShareBeliefs(_OnTheScale):
         return Expected(mean, credibility, np.maximum(mean - reach, 0.0), np.minimum(mean + reach, 1.0))
 
     def credibility(self, mean: Floats, variance: Floats) -> Floats:
-        """Z, how much an answer moves what is expected, where shares have this mean and variance."""
+        """Z, how much an answer moves the expected share, where shares have this mean and variance."""
         parts = (self.levels - 1) / (1 + (self.levels - 2) * self.agreement)
         return np.asarray(parts / (parts + mean * (1 - mean) / variance - 1))
 
     @property
     def ends(self) -> tuple[float, float]:
-        """The least and the largest share of anybody's kind of people."""
+        """The least and the largest possible share over all features."""
         reach = (self.high - self.low + sum(self.numbers) + sum(self.factors)) / 2
         reach += sum(map(abs, self.expected))
         middle = (self.low + self.high) / 2
@@ -148,17 +152,17 @@ class ShareBeliefs(_OnTheScale):
 
     @property
     def variance(self) -> float:
-        """The largest variance of anybody's answer, in shares: P(1 − P) at the possible share nearest to a half."""
+        """The largest variance of an answer, in shares: P(1 − P) at the possible share nearest to a half."""
         low, high = self.ends
         nearest = min(max(0.5, low), high)
         return nearest * (1 - nearest)
 
     @property
     def prior_error(self) -> float:
-        """The mean squared error, normalised, of answering with the middle of what is believed, asking nobody.
+        """The mean squared error, normalised, of answering with the middle of the beliefs and asking nobody.
 
-        Of the largest effect, from one end of a feature to the other: twice a coefficient of variance e²/12. Without
-        features, of the share. Normalised answers are ±1, so that shares count twice.
+        It is that of the largest effect, from one end of a feature to the other: twice a coefficient of variance e²/12;
+        without features, that of the share. Normalised answers are ±1, so shares count twice.
         """
         largest = max((*self.numbers, *self.factors))
         return 4 * (4 * largest**2 / 12 if largest > 0 else (self.high - self.low) ** 2 / 12)
@@ -167,7 +171,7 @@ class ShareBeliefs(_OnTheScale):
 def column_effects(
     encoding: Encoding, effects: Mapping[str, float], expected: Mapping[str, float]
 ) -> Effects:
-    """(expected, numbers, factors): what features are expected to do, and can do at most."""
+    """(expected, numbers, factors): expected and largest effects of features."""
     numbers, factors = [0.0] * encoding.dimension, []
     means = np.zeros(encoding.dimension)
     known = {name for feature in encoding.features for name in feature.names}
@@ -185,7 +189,7 @@ def column_effects(
             numbers[place.start] = effect
             means[place.start] = given[0] / 2
     for product in encoding.products:
-        # Each product of codes is a number of its own, from -1 to 1, of which nothing is expected.
+        # Each product of codes is a number of its own from -1 to 1, with expected effect 0.
         place = encoding.places[product.name]
         numbers[place] = [_effect(effects, product.name)] * product.columns
     return tuple(means.tolist()), tuple(numbers), tuple(factors)
@@ -205,18 +209,18 @@ def _double(effects: Effects) -> Effects:
 
 
 def expected_shares(beliefs: ShareBeliefs, x: Floats) -> Floats:
-    """E[m | x, answer] for these people, a column for each answer: the mean share of studies in which they give it.
+    """E[m | x, answer], a column for each answer: the mean share over studies in which these people give it.
 
-    For yes and no it is what is declared, q(x, answer); for ratings q is the best line through it. Of people who are
-    invented the chance of an answer is a polynomial in m, of degree K − 1, and m a sum of independent uniform numbers,
-    whose moments are known.
+    For yes and no it is q(x, answer), as declared; for ratings q is the best line through it. In an invented population
+    the chance of an answer is a polynomial in m, of degree K − 1, and m is a sum of independent uniform numbers, whose
+    moments are known.
     """
     K, rho = beliefs.levels, likeness(beliefs)
     moments = _moments(beliefs, x, K)
     steps = np.arange(K - 1) * rho
     found = []
     for k in range(K):
-        # Π (m(1−ρ) + iρ) Π ((1−m)(1−ρ) + jρ), up to a factor that does not depend on m.
+        # Π (m(1−ρ) + iρ) Π ((1−m)(1−ρ) + jρ), up to a factor independent of m.
         chance = np.ones(1)
         for i in steps[:k]:
             chance = np.polynomial.polynomial.polymul(chance, [i, 1 - rho])
@@ -227,7 +231,7 @@ def expected_shares(beliefs: ShareBeliefs, x: Floats) -> Floats:
 
 
 def likeness(beliefs: ShareBeliefs) -> float:
-    """ρ, or next to 1: parts that are all the same would leave ratings that nobody gives."""
+    """ρ, kept below 1: parts that always agree would leave some ratings impossible."""
     return min(beliefs.agreement, 1 - 1e-6)
 
 
@@ -253,30 +257,29 @@ def _moments(beliefs: ShareBeliefs, x: Floats, order: int) -> Floats:
     return moments
 
 
-#: A belief of standard deviation 1 reaches no further than this from its centre: that of uniform beliefs.
+#: The reach of a belief, in standard deviations: that of a uniform one.
 REACH = 3**0.5
 
 
 @dataclass(frozen=True)
 class LevelBeliefs(_OnTheScale):
-    """Beliefs where people are asked what the others will say: the level is theirs, only differences are declared.
+    """Beliefs where people are asked what the others will say: the level comes from them; only differences are
+    declared.
 
-    Answers y and predictions lie between −1 and 1 here, the ends of the scale; for yes and no −1 is no and 1 is yes.
-    With c the mean of x over those who answer, the average answer of people like x is c·θ + δ·(x − c). People's belief
-    about the level c·θ has a centre that nobody declares and the variance v₀; differences have declared means and
-    variances:
+    Answers y and predictions lie in [−1, 1], the ends of the scale; for yes and no −1 is no and 1 is yes. With c the
+    mean of x over those who answer, the average answer of people like x is c·θ + δ·(x − c). The belief about the level
+    c·θ has an undeclared centre and the variance v₀; differences have declared means and variances:
 
         o(x) = E[δ·(x − c)]            v(x) = v₀ + Var δ·(x − c)
         s(x) = how much her own answer moves what she expects of people like her, k(x) = s(x)·v₀/v(x) of everybody
 
     For numbers s = v/(v + σ²), linear credibility: exact for normal answers and beliefs, and for every conjugate pair.
-    For ratings it is Z of shares, at the middle of those that are thought possible; for yes and no too, where payments
-    do not need it.
+    For ratings it is Z of shares, at the middle of those thought possible; also for yes and no, where payments do not
+    need it.
 
-    sure: √v₀. spread: σ of numbers, None otherwise. expected, numbers, factors: as of shares, what a unit of each
-    column's code is expected to change, the largest effects of numbers, and of features with levels. places: the first
-    column of each of these, and the one after its last. low, high: between what averages can lie. shares: what is
-    declared of them, where answers are yes or no, or ratings.
+    sure: √v₀. spread: σ of numbers, None otherwise. expected, numbers, factors: as in `ShareBeliefs`. places: the first
+    column of each feature with levels, and the one after its last. low, high: the range of possible averages. shares:
+    declared beliefs about shares, where answers are yes or no, or ratings.
     """
 
     sure: float
@@ -292,7 +295,7 @@ class LevelBeliefs(_OnTheScale):
 
     @classmethod
     def of_shares(cls, encoding: Encoding, shares: ShareBeliefs, sure: float) -> LevelBeliefs:
-        """Shares are from 0 to 1, so that differences count twice here."""
+        """Beliefs from shares, which run from 0 to 1: differences count twice here."""
         widest = (shares.high - shares.low) / (2 * REACH)
         if not sure <= widest * (1 + 1e-9):
             raise InputError(
@@ -314,7 +317,7 @@ class LevelBeliefs(_OnTheScale):
         sure: float,
         spread: float,
     ) -> LevelBeliefs:
-        """In units of the answer, which lies on this scale: as of shares, each being a part of the whole scale."""
+        """Beliefs in units of the answer on this scale, converted as shares are: parts of the whole scale."""
         half = (scale[1] - scale[0]) / 2
         parts = ({name: value / (2 * half) for name, value in given.items()} for given in (effects, expected))
         low, high = ((end - scale[0]) / (2 * half) for end in plausible)
@@ -324,7 +327,7 @@ class LevelBeliefs(_OnTheScale):
 
     @property
     def strict(self) -> bool:
-        """Whether there are two answers, so that the truth is strictly the better one."""
+        """Whether there are only two answers, so that the truth is strictly better."""
         return self.shares is not None and self.shares.levels == 2
 
     def offsets(self, x: Floats, c: Floats) -> Floats:
@@ -336,10 +339,10 @@ class LevelBeliefs(_OnTheScale):
         return total
 
     def variances(self, x: Floats, c: Floats) -> Floats:
-        """v(x): an effect is uniform between its ends, so that its variance is e²/12 for a number's whole range.
+        """v(x): an effect is uniform between its ends, so its variance is e²/12 for a number's whole range.
 
-        Effects of K levels sum to zero and are alike, so that the covariance of two is −e²/12/(K − 1). With u the codes
-        less their mean, that makes e²/12·(K·Σu² − (Σu)²)/(K − 1): more for levels that few people have.
+        Effects of K levels sum to zero and are exchangeable, so the covariance of two is −e²/12/(K − 1). With u the
+        codes less their mean, the variance is e²/12·(K·Σu² − (Σu)²)/(K − 1): more for rare levels.
         """
         total = np.full(len(x), self.sure**2)
         for effect, (start, stop) in zip(self.factors, self.places, strict=True):
@@ -357,7 +360,7 @@ class LevelBeliefs(_OnTheScale):
         return total
 
     def reaches(self, x: Floats, c: Floats) -> Floats:
-        """How far the average answer of people like x can be from where beliefs have it, at most.
+        """The largest possible distance of the average answer of people like x from its expectation.
 
         Effects of levels are ±e/2 and sum to zero: Σu h is at most e/2 times Σ|u − t|, for any t.
         """
@@ -370,7 +373,7 @@ class LevelBeliefs(_OnTheScale):
         return total
 
     def sensitivities(self, away: Floats) -> tuple[float, float, float]:
-        """How far √(v − v₀), offsets and reaches move at most if columns of c move by these."""
+        """Bounds on how far √(v − v₀), offsets and reaches move if columns of c move by up to `away`."""
         codes = away * self.scale
         squares = float(np.sum((codes * self.numbers) ** 2)) / 12
         reach = float(codes @ self.numbers) / 2
@@ -385,7 +388,7 @@ class LevelBeliefs(_OnTheScale):
         return self.slopes_at(self.variances(x, c), self.offsets(x, c))
 
     def slopes_at(self, v: Floats, o: Floats) -> Floats:
-        """s of people of whom so much is believed."""
+        """s of people with this variance and offset."""
         if self.shares is None:
             return np.asarray(v / (v + (self.spread or 0.0) ** 2))
         return self.shares.credibility((self.shares.low + self.shares.high) / 2 + o / 2, v / 4)
@@ -396,15 +399,16 @@ class LevelBeliefs(_OnTheScale):
 
     @property
     def slope(self) -> float:
-        """k of the average person, which a plan states."""
+        """k of the average person, as stated in a plan."""
         c = np.eye(1, self.dimension) / self.scale
         return float(self.level_slopes(c, c[0])[0])
 
     @property
     def slope_range(self) -> tuple[float, float]:
-        """The least and the largest s that anybody can have, whoever answers: a code is within 2 of its mean.
+        """Bounds on anybody's s, whoever answers: a code is within 2 of its mean.
 
-        Of K levels, with p those who have each and j hers, KΣu² − (Σu)² is K((1 − p_j)² + Σp²) over all others: 2K.
+        For K levels with shares p, j being hers, KΣu² − (Σu)² is K((1 − p_j)² + Σp²), the sum over all other levels: at
+        most 2K.
         """
         most = sum(e * e for e in self.numbers) / 3
         for effect, (start, stop) in zip(self.factors, self.places, strict=True):
@@ -420,7 +424,7 @@ class LevelBeliefs(_OnTheScale):
         return low, min(high, 1.0)
 
     def prior_error(self, of: str) -> float:
-        """The mean squared error of answering with the centre of people's beliefs, asking nobody, normalised."""
+        """The mean squared error, normalised, of answering with the centre of people's beliefs and asking nobody."""
         numbers, factors = (sum(e * e for e in part) / 12 for part in (self.numbers, self.factors))
         if of == "predictions":
             return self.sure**2 + numbers / 3 + factors

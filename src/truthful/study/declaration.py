@@ -1,4 +1,4 @@
-"""What a study file says, checked as a whole. What follows from it is computed by truthful.study."""
+"""The content of a study file, checked as a whole. `truthful.study` computes what follows from it."""
 
 from __future__ import annotations
 
@@ -52,14 +52,14 @@ from truthful.study.sections import (
     wrong,
 )
 
-# How wide a normal prior may be declared to be, as a part of one that is uniform.
+# The largest width of a normal prior, as a part of the uniform one's.
 WIDEST = 0.995
 
 PLAYER = "player"
 """The column of a file of reports that identifies people."""
 PREDICTION = "prediction"
-"""The column of what people think the others will say, where they are asked."""
-# Other columns of receipts and coefficients: no feature may have their names.
+"""The column of predictions of the others' answers, where people are asked for them."""
+# Other columns of receipts and coefficients: no feature may have these names.
 RESERVED = (
     PLAYER,
     INTERCEPT,
@@ -70,7 +70,7 @@ RESERVED = (
     "own_prediction",
     "payment",
 )
-# And where people are asked what the others will say.
+# More of them, where people are asked what the others will say.
 RESERVED_ASKED = (PREDICTION, "others_answer", "others_prediction", "surprise")
 
 
@@ -102,7 +102,7 @@ class Declaration(Section):
     @field_validator("interactions", mode="before")
     @classmethod
     def _pairs(cls, interactions: Any) -> Any:
-        """None is as good as an empty list; what is no list of pairs is said in a sentence of its own."""
+        """Take an empty list as None; say in one sentence what is not a list of pairs."""
         for at, pair in enumerate(interactions if isinstance(interactions, list | tuple) else ()):
             if not isinstance(pair, list | tuple) or len(pair) != 2 or pair[0] == pair[1]:
                 raise wrong((at,), f"is {pair!r}; give the names of two different features, in [ ].")
@@ -111,7 +111,7 @@ class Declaration(Section):
     @field_validator("beliefs", mode="before")
     @classmethod
     def _share_is_declared(cls, beliefs: Any, info: ValidationInfo) -> Any:
-        """Where people answer yes or no, or with a rating, that is what is missing, whatever else there is."""
+        """For yes or no and for ratings, report a missing share before anything else."""
         response: Response | None = info.data.get("response")
         known = not isinstance(beliefs, dict) or beliefs.get("share") is not None
         if known or response is None or response.kind is None:
@@ -144,16 +144,16 @@ class Declaration(Section):
         return self
 
     def in_language(self, language: str) -> Declaration:
-        """The same, each text in this language, or in the study's own if it does not speak it."""
+        """Translate each text into this language, or the study's own if it lacks this one."""
         return cast(Declaration, _speak(self, self.spoken(language) or "")) if self.languages else self
 
     def spoken(self, language: str) -> str | None:
-        """The language of what somebody who speaks this one reads; None if the study does not say."""
+        """The language shown to somebody who asks for this one; None if the study declares none."""
         return language if language in self.languages else self.language
 
     @cached_property
     def languages(self) -> tuple[str, ...]:
-        """The languages of all texts that are there in several."""
+        """The languages of all translated texts."""
         texts = list(_translated(self))
         return tuple(texts[0]) if texts else ()
 
@@ -190,13 +190,13 @@ class Declaration(Section):
 
     @cached_property
     def centre(self) -> Floats:
-        """The centre of the prior, as `normalise_coefficients` has it."""
+        """The centre of the prior, normalised by `normalise_coefficients`."""
         return self.normalise_coefficients(
             self.beliefs.centre if isinstance(self.beliefs.centre, dict) else {}
         )
 
     def normalise_coefficients(self, raw: Mapping[str, float]) -> Floats:
-        """Raw coefficients as those of x, where half the response's range is 1."""
+        """Coefficients of x from raw ones, half the response's range being 1."""
         values, low, high = dict(raw), self.response.low, self.response.high
         if INTERCEPT in values:
             values[INTERCEPT] -= (low + high) / 2
@@ -244,7 +244,7 @@ class Declaration(Section):
             )
 
     def _check_interactions(self) -> None:
-        """Before anything is computed of them: pairs of features that are declared, each once, and not too many."""
+        """Check interactions before computing with them: pairs of declared features, each once, and not too many."""
         names = [feature.name for feature in self.features]
         seen: set[frozenset[str]] = set()
         for at, pair in enumerate(self.interactions or ()):
@@ -280,7 +280,7 @@ class Declaration(Section):
             )
 
     def _check_predictions(self) -> None:
-        """What goes with asking people for predictions of the others' answers."""
+        """Check that what is declared fits whether people are asked for predictions."""
         if not self.beliefs.asked:
             if self.payments is not None:
                 raise wrong(
@@ -352,9 +352,9 @@ class Declaration(Section):
             )
 
     def _set_width(self) -> None:
-        """The prior of people who are so sure of the average, less so by what the analyst is unsure of.
+        """Set prior_sd from `sure`, widened by `unsure`.
 
-        With prior_sd in the record it stands as it is there, if it is that.
+        A prior_sd that is declared already is kept if it agrees.
         """
         beliefs = self.beliefs
         if beliefs.sure is None:
@@ -370,7 +370,7 @@ class Declaration(Section):
             )
 
     def _width(self, spread: float) -> float:
-        """The sd of the normal cut off at R with which the average answer has this one, to six digits."""
+        """The sd (six digits) of a normal prior truncated at R that gives the average answer this spread."""
         if not self.intercept:
             raise wrong(
                 ("beliefs", "sure"),
@@ -398,7 +398,7 @@ class Declaration(Section):
 
     @cached_property
     def shares(self) -> ShareBeliefs | None:
-        """What is believed of shares, where answers are yes or no, or ratings."""
+        """Beliefs about shares, where answers are yes or no, or ratings."""
         beliefs = self.beliefs
         if beliefs.share is None:
             return None
@@ -413,7 +413,7 @@ class Declaration(Section):
 
     @cached_property
     def levels(self) -> LevelBeliefs | None:
-        """What is believed of differences, where people are asked what the others will say."""
+        """Beliefs about differences, where people are asked what the others will say."""
         beliefs, response = self.beliefs, self.response
         if not beliefs.asked or beliefs.sure is None:
             return None
@@ -462,9 +462,8 @@ class Declaration(Section):
 
     @cached_property
     def centre_reach(self) -> float:
-        """The furthest that the centre predicts from the middle of the range, half the range being 1.
-
-        Over all features that the ranges allow.
+        """The largest distance, over all features, of the centre's prediction from the middle of the range, in half
+        ranges.
         """
         return min(float(np.linalg.norm(self.centre)), self.encoding.reach(self.centre))
 
@@ -483,7 +482,7 @@ def _speak(value: Any, language: str) -> Any:
 
 
 def _translated(value: Any) -> Iterator[Translated]:
-    """Every text that is there in several languages."""
+    """Find every translated text."""
     if isinstance(value, Translated):
         yield value
     elif isinstance(value, Section):
@@ -494,7 +493,7 @@ def _translated(value: Any) -> Iterator[Translated]:
 
 
 def _check_second_moments(rows: tuple[tuple[float, ...], ...], d: int, intercept: bool) -> None:
-    """E[x xᵀ] for d columns in [−1/√d, 1/√d], the first of them 1/√d if there is an intercept."""
+    """Check E[x xᵀ] for d columns in [−1/√d, 1/√d], the first of them 1/√d if there is an intercept."""
     place = ("design", "matrix")
     if len(rows) != d or any(len(row) != d for row in rows):
         shape = f"{len(rows)}×{'/'.join(str(n) for n in sorted({len(row) for row in rows}))}"

@@ -1,4 +1,4 @@
-"""From raw features to normalised ones, from normalised coefficients back to raw ones, and features' declared law.
+"""Maps from raw features to normalised ones and from normalised coefficients back to raw ones; declared designs.
 
 Every feature becomes one or more *codes* in [−1, 1]:
 
@@ -9,8 +9,8 @@ Every feature becomes one or more *codes* in [−1, 1]:
 An intercept is the code 1, and an interaction of two features the products of their codes. With d codes in all, x =
 codes/√d, so ‖x‖ ≤ 1 always.
 
-A design is the law of x, with its moments: the estimator for a known design inverts E[x xᵀ]; its sampling error follows
-from E[(w·x)² x xᵀ].
+A design is the distribution of x, with its moments: the estimator for a known design inverts E[x xᵀ]; its sampling
+error follows from E[(w·x)² x xᵀ].
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ INTERCEPT = "intercept"
 
 @dataclass(frozen=True)
 class Numeric:
-    """A number, coded slope·v + shift. values, and how likely each is: all that it can be, where it is assigned."""
+    """A number, coded slope·v + shift. values and their probabilities: the possible values, where it is assigned."""
 
     name: str
     low: float
@@ -43,7 +43,7 @@ class Numeric:
 
     columns = 1
     corners = np.array([[-1.0], [1.0]])
-    """The code at both ends."""
+    """The codes at both ends."""
 
     @property
     def names(self) -> tuple[str, ...]:
@@ -56,19 +56,19 @@ class Numeric:
 
     @property
     def shift(self) -> Floats:
-        """What a unit of the code's coefficient adds to the raw intercept."""
+        """The change of the raw intercept per unit of the code's coefficient."""
         return np.array([-(self.low + self.high) / (self.high - self.low)])
 
     @property
     def contrasts(self) -> tuple[tuple[str, Floats], ...]:
-        """What is compared, as a combination of the code's coefficient: one end of the range with the other."""
+        """The contrast of one end of the range with the other, in the code's coefficient."""
         return ((self.name, np.array([2.0])),)
 
     @cached_property
     def law(self) -> tuple[Floats, Floats]:
-        """Points and weights with the moments of the code, up to the fifth; none here is above the fourth.
+        """Points and weights with the moments of the code up to the fifth; at most the fourth are used.
 
-        A number that is uniform on its range has those of three points (Gauss and Legendre).
+        For a number uniform on its range, three points suffice (Gauss and Legendre).
         """
         if self.values is None:
             return np.array([[-np.sqrt(0.6)], [0.0], [np.sqrt(0.6)]]), np.array([5.0, 8.0, 5.0]) / 18.0
@@ -77,17 +77,17 @@ class Numeric:
         return points, _weights(self.probabilities, len(self.values))
 
     def draw(self, rng: np.random.Generator, n: int) -> np.ndarray[Any, Any]:
-        """Values of n invented people."""
+        """Draw values for n invented people."""
         if self.values is None:
             return rng.uniform(self.low, self.high, n)
         return np.asarray(np.array(self.values)[_places(rng, n, len(self.values), self.probabilities)])
 
     def encode(self, values: Any, scale: float, out: Floats) -> None:
-        """The code of every value, over the scale, into the row of `out`."""
+        """Write the code of every value, divided by the scale, into the row `out`."""
         put_place(values, self.low, self.high, 1.0 / ((self.high - self.low) * scale), out[0])
 
     def codes(self, effects: Floats) -> tuple[Floats, float]:
-        """The code's coefficient, and the constant that goes with it, for a raw coefficient."""
+        """The code's coefficient for a raw coefficient, and the constant that goes with it."""
         coefficients = effects / self.effects[0]
         return coefficients, -float(coefficients @ self.shift)
 
@@ -101,7 +101,7 @@ class AsGiven(Numeric):
 
     @property
     def contrasts(self) -> tuple[tuple[str, Floats], ...]:
-        """Of 1 more: it has no range."""
+        """The contrast of an increase by 1: such a number has no range."""
         return ((self.name, np.ones(1)),)
 
     def draw(self, rng: np.random.Generator, n: int) -> np.ndarray[Any, Any]:
@@ -113,9 +113,9 @@ class AsGiven(Numeric):
 
 @dataclass(frozen=True)
 class Levels:
-    """One of k ≥ 2 levels, effect coded in k − 1 columns: compared with the reference, and drawn as likely as it says.
+    """One of k ≥ 2 levels, effect coded in k − 1 columns, with a reference level and probabilities for drawing.
 
-    By default that is the first level, and all are equally likely.
+    By default the first level is the reference, and all are equally likely.
     """
 
     name: str
@@ -133,12 +133,12 @@ class Levels:
 
     @cached_property
     def effects(self) -> Floats:
-        """The codes of the levels, one a row: with coefficients φ, the levels' effects are this times φ."""
+        """The codes of the levels, a row each: with coefficients φ, the levels' effects are this times φ."""
         return np.vstack([np.eye(self.columns), -np.ones(self.columns)])
 
     @property
     def corners(self) -> Floats:
-        """All codes that there are."""
+        """All codes that occur."""
         return self.effects
 
     @property
@@ -154,15 +154,15 @@ class Levels:
 
     @cached_property
     def law(self) -> tuple[Floats, Floats]:
-        """The codes of the levels, and how likely each is."""
+        """The codes of the levels, and their probabilities."""
         return self.effects, _weights(self.probabilities, len(self.levels))
 
     def draw(self, rng: np.random.Generator, n: int) -> np.ndarray[Any, Any]:
-        """Levels of n invented people, as text."""
+        """Draw levels for n invented people, as text."""
         return np.asarray(np.array(self.levels)[self.draw_places(rng, n)])
 
     def draw_places(self, rng: np.random.Generator, n: int) -> np.ndarray[Any, Any]:
-        """Their places in the list of levels."""
+        """Draw places in the list of levels."""
         return _places(rng, n, len(self.levels), self.probabilities)
 
     def encode(self, values: Any, scale: float, out: Floats) -> None:
@@ -178,7 +178,7 @@ class Levels:
                 raise InputError(
                     f"Feature {self.name!r} holds values that are not text; its levels are text."
                 )
-            # By name, -1 where a value is none of them. Arrow would be no faster, and takes long to load.
+            # By name; -1 for an unknown one. Arrow would be no faster, and takes long to load.
             places = {level: at for at, level in enumerate(self.levels)}
             array = np.array([places.get(value, -1) for value in array.tolist()], dtype=np.int64)
         bad = np.flatnonzero((array < 0) | (array >= len(self.levels)))
@@ -190,7 +190,7 @@ class Levels:
         return array
 
     def codes(self, effects: Floats) -> tuple[Floats, float]:
-        """Effects that do not sum to zero have a mean, which belongs to the intercept."""
+        """Split effects into the codes' coefficients and their mean, which belongs to the intercept."""
         mean = float(effects.mean())
         return (effects - mean)[:-1], mean
 
@@ -199,7 +199,7 @@ Column = Numeric | Levels
 
 
 def _weights(probabilities: tuple[float, ...] | None, count: int) -> Floats:
-    """How likely each of so many is, the sum being 1."""
+    """Probabilities of `count` values, normalised to sum 1."""
     if probabilities is None:
         return np.full(count, 1.0 / count)
     return np.array(probabilities) / math.fsum(probabilities)
@@ -208,7 +208,7 @@ def _weights(probabilities: tuple[float, ...] | None, count: int) -> Floats:
 def _places(
     rng: np.random.Generator, n: int, count: int, probabilities: tuple[float, ...] | None
 ) -> np.ndarray[Any, Any]:
-    """n draws of one of so many."""
+    """Draw n places out of `count`."""
     if probabilities is None:
         return rng.integers(count, size=n)
     return rng.choice(count, size=n, p=_weights(probabilities, count))
@@ -216,7 +216,7 @@ def _places(
 
 @dataclass(frozen=True)
 class Interaction:
-    """An interaction: the products of two features' codes, those of the second running fastest."""
+    """The products of two features' codes, the second feature's running fastest."""
 
     first: Column
     second: Column
@@ -235,7 +235,7 @@ class Interaction:
 
     @property
     def contrasts(self) -> tuple[tuple[str, Floats], ...]:
-        """By how much a difference of the one is larger at one end of a difference of the other than at its start."""
+        """By how much a contrast of one feature grows from the start to the end of a contrast of the other."""
         return tuple(
             (f"{one}:{other}", np.asarray(np.kron(row, column), dtype=np.float64))
             for one, row in self.first.contrasts
@@ -243,7 +243,8 @@ class Interaction:
         )
 
     def codes(self, effects: Floats) -> tuple[Floats, Floats, Floats]:
-        """The codes' coefficients for raw ones, what goes with them: raw effects of the first, codes of the second."""
+        """The codes' coefficients for raw ones; means that go with them: raw effects of the first, codes of the second.
+        """
         table = effects.reshape(len(self.first.names), len(self.second.names))
         inner = [self.second.codes(row) for row in table]
         outer = [self.first.codes(column) for column in np.array([codes for codes, _ in inner]).T]
@@ -253,12 +254,12 @@ class Interaction:
 
 @dataclass(frozen=True)
 class Encoding:
-    """All features of a study as one vector x of d columns: the intercept first, if there is one; interactions last."""
+    """All features of a study as one vector x of d columns: the intercept first, if any; interactions last."""
 
     features: tuple[Column, ...]
     intercept: bool
     scaled: bool
-    """Whether the codes are divided by √d."""
+    """Whether codes are divided by √d."""
     products: tuple[Interaction, ...] = ()
 
     @cached_property
@@ -267,7 +268,7 @@ class Encoding:
 
     @property
     def terms(self) -> tuple[Column | Interaction, ...]:
-        """All that has coefficients beside the intercept."""
+        """Everything that has coefficients, but the intercept."""
         return (*self.features, *self.products)
 
     @property
@@ -276,12 +277,12 @@ class Encoding:
 
     @cached_property
     def places(self) -> dict[str, slice]:
-        """Which columns of x belong to each feature and each interaction, by its name."""
+        """The columns of x of each feature and each interaction, by name."""
         return self._cut([int(self.intercept), *(term.columns for term in self.terms)])
 
     @property
     def slices(self) -> tuple[slice, ...]:
-        """Those of the features, in their order."""
+        """The columns of x of each feature, in order."""
         return tuple(self.places[feature.name] for feature in self.features)
 
     def _cut(self, sizes: list[int]) -> dict[str, slice]:
@@ -293,15 +294,15 @@ class Encoding:
 
     @cached_property
     def column_names(self) -> tuple[str, ...]:
-        """Of each column of x the feature or interaction that it belongs to, or the intercept."""
+        """Name of the feature or interaction behind each column of x."""
         own = (name for term in self.terms for name in [term.name] * term.columns)
         return (*([INTERCEPT] if self.intercept else []), *own)
 
     def normalise(self, columns: Mapping[str, Any], rows: int | None = None) -> Floats:
         """x for every row of the raw columns: one array per feature, of numbers, level places or level names.
 
-        Values are mapped, not checked: a number outside its range gives a code outside [−1, 1]. Where there may be no
-        columns to count, because an intercept is all there is, `rows` says how many rows they are.
+        Values are mapped, not checked: a number outside its range gives a code outside [−1, 1]. `rows` gives the number
+        of rows where there may be no columns to count, as with an intercept alone.
         """
         missing = [feature.name for feature in self.features if feature.name not in columns]
         if missing:
@@ -317,7 +318,7 @@ class Encoding:
         return X
 
     def multiply(self, rows: Floats) -> None:
-        """Fill in the rows of interactions, those of the features being there: the columns of x."""
+        """Fill the rows of interactions from those of the features; rows are the columns of x."""
         for product in self.products:
             first, second = (rows[self.places[one.name]] for one in (product.first, product.second))
             pairs = ((one, other) for one in first for other in second)
@@ -328,7 +329,7 @@ class Encoding:
     def reach(self, coefficients: Floats) -> float:
         """The largest |coefficients·x| over all x that the ranges and levels allow; ‖coefficients‖ on the unit ball.
 
-        Or more, with interactions: each is taken where it is largest by itself.
+        With interactions an upper bound: each is taken where it is largest by itself.
         """
         if not self.scaled:
             return float(np.linalg.norm(coefficients))
@@ -350,10 +351,10 @@ class Encoding:
 
     @cached_property
     def effects(self) -> Floats:
-        """The matrix from coefficients of the codes to raw coefficients, one row for each name.
+        """The matrix from coefficients of the codes to raw coefficients, a row per name.
 
         raw prediction = intercept + Σ coefficient·value + Σ effect of the level + Σ coefficient·product, exactly. A
-        product of codes is one of shifted values, so that part of its coefficient belongs to both features alone.
+        product of codes is a product of shifted values, so part of its coefficient goes to the features themselves.
         """
         rows, named = np.zeros((len(self.names), self.dimension)), self._named
         if self.intercept:
@@ -372,13 +373,13 @@ class Encoding:
 
     @property
     def _named(self) -> dict[str, slice]:
-        """Which names belong to each feature and each interaction."""
+        """The names of each feature and each interaction."""
         return self._cut([1, *(len(term.names) for term in self.terms)])
 
     def codes(self, raw: Mapping[str, float]) -> Floats:
         """Coefficients of the codes from raw coefficients: the inverse of `effects`.
 
-        Names left out are 0, and an intercept left out makes the prediction 0 in the middle of all features.
+        Missing names are 0; a missing intercept makes the prediction 0 at the middle of all features.
         """
         unknown = [name for name in raw if name not in self.names]
         if unknown:
@@ -429,7 +430,7 @@ RawColumns = dict[str, np.ndarray[Any, Any]]
 
 
 class Design:
-    """The law of x: its second moments Σ = E[x xᵀ], λ_min(Σ), and how far Σ⁻¹ takes features, as much as is known."""
+    """The distribution of x, as far as it is known: Σ = E[x xᵀ], λ_min(Σ), and how far Σ⁻¹ stretches features."""
 
     kind: str
 
@@ -464,7 +465,7 @@ class Design:
         return float(w @ Sigma @ w) * np.eye(len(Sigma))
 
     def sample(self, rng: np.random.Generator, n: int) -> RawColumns:
-        """Raw columns of n invented people."""
+        """Draw raw columns for n invented people."""
         raise InputError(
             f"design.kind is {self.kind!r}: the study does not say how features are distributed. To draw some, "
             "declare design.kind = 'uniform' or 'assigned', or bring a file of features."
@@ -473,7 +474,7 @@ class Design:
 
 @dataclass(frozen=True)
 class ObservedDesign(Design):
-    """Features as they come. Nothing is known of their law but, if declared, λ_min(E[x xᵀ])."""
+    """Features of unknown distribution; λ_min(E[x xᵀ]) may be declared."""
 
     declared: float | None
 
@@ -523,19 +524,19 @@ class UnitBallDesign(Design):
         return np.asarray((w @ w * np.eye(d) + 2 * np.outer(w, w)) / ((d + 2) * (d + 4)))
 
     def sample(self, rng: np.random.Generator, n: int) -> RawColumns:
-        """Uniform direction, radius U^(1/d)."""
+        """Draw a uniform direction and the radius U^(1/d)."""
         d = len(self.names)
         direction = rng.standard_normal((check.integer("n", n, least=0), d))
         direction *= (rng.random(n) ** (1.0 / d) / np.linalg.norm(direction, axis=1))[:, None]
         return dict(zip(self.names, np.ascontiguousarray(direction.T), strict=True))
 
 
-#: Combinations of features that interact with each other, directly or by way of others: so many at most.
+#: The most combinations of features that interact with each other, directly or through others.
 MOST_COMBINATIONS = 250_000
 
 
 def group_interactions(encoding: Encoding) -> list[Encoding]:
-    """The features that interact, directly or by way of others, with their interactions; each other one alone."""
+    """Split into groups: features linked by interactions, with these; every other feature alone."""
     groups = [{feature.name} for feature in encoding.features]
     for product in encoding.products:
         pair = {product.first.name, product.second.name}
@@ -553,13 +554,14 @@ def group_interactions(encoding: Encoding) -> list[Encoding]:
 
 
 def combinations(encoding: Encoding) -> int:
-    """Of how many points the law of these features is made."""
+    """Number of support points of the joint feature distribution."""
     return math.prod(len(feature.law[1]) for feature in encoding.features)
 
 
 class Block(NamedTuple):
-    """Columns of x that depend on no others: points and weights with the moments of their codes c, and c where all
-    numbers are at their ends."""
+    """Columns of x that are independent of the others: points and weights with the moments of their codes c, and c
+    where all numbers are at their ends.
+    """
 
     columns: list[int]
     points: Floats
@@ -568,7 +570,7 @@ class Block(NamedTuple):
 
     @classmethod
     def of(cls, part: Encoding, places: Mapping[str, slice]) -> Block:
-        """Of these features, whose columns these are: every combination."""
+        """The block of these features, at these columns: every combination."""
         points, weights = zip(*(feature.law for feature in part.features), strict=True)
         columns = [at for term in part.terms for at in range(places[term.name].start, places[term.name].stop)]
         corners = [feature.corners for feature in part.features]
@@ -597,8 +599,9 @@ def _joint(part: Encoding, codes: Sequence[Floats]) -> Floats:
 
 @dataclass(frozen=True)
 class IndependentDesign(Design):
-    """Independent features: numbers uniform on their ranges, or one of some values; values and levels as likely as
-    is declared, or equally likely."""
+    """Independent features: numbers uniform on their ranges or on given values, levels, each with declared or equal
+    probabilities.
+    """
 
     encoding: Encoding
     kind: str = "uniform"
@@ -626,7 +629,7 @@ class IndependentDesign(Design):
 
     @cached_property
     def reach(self) -> float:
-        """sup ‖Σ⁻¹x‖, in codes √d·‖S⁻¹c‖, or a little more if levels are not equally likely.
+        """sup ‖Σ⁻¹x‖, in codes √d·‖S⁻¹c‖; a slight upper bound if levels are not equally likely.
 
         With c = μ + c̃ and S̃ = E[c̃c̃ᵀ], S⁻¹c is S̃_b⁻¹c̃_b in each block, and 1 − Σ μ_b·S̃_b⁻¹c̃_b of the intercept.
         """
@@ -643,7 +646,7 @@ class IndependentDesign(Design):
 
     @cached_property
     def leverage(self) -> float:
-        """sup xᵀΣ⁻¹x = sup cᵀS⁻¹c: 1 of the intercept, and c̃_bᵀS̃_b⁻¹c̃_b of each block."""
+        """sup xᵀΣ⁻¹x = sup cᵀS⁻¹c: 1 from the intercept, and c̃_bᵀS̃_b⁻¹c̃_b from each block."""
         if self._implied:
             return 1 / self.least_eigenvalue
         total = float(self.encoding.intercept)
@@ -657,7 +660,7 @@ class IndependentDesign(Design):
 
     @property
     def _implied(self) -> bool:
-        """Whether codes have a mean, and no intercept to take it up: blocks are then not orthogonal."""
+        """Whether codes have a mean but no intercept takes it up: blocks are then not orthogonal."""
         return not self.encoding.intercept and float(np.abs(self._mean).max()) > 1e-12
 
     def _centred_lengths(self, block: Block) -> tuple[Floats, Floats]:
@@ -692,5 +695,5 @@ class IndependentDesign(Design):
 
 
 def draw_columns(rng: np.random.Generator, n: int, features: Sequence[Column]) -> RawColumns:
-    """Raw columns of n invented people: each feature by its own law, which is even if none is declared."""
+    """Draw raw columns for n invented people, each feature by its declared distribution, or else evenly."""
     return {feature.name: feature.draw(rng, n) for feature in features}

@@ -1,7 +1,7 @@
-"""From the text of a study file to what it declares, or to what is wrong with it: where, and in sentences.
+"""Read the text of a study file: its declaration, or what is wrong with it, where, in sentences.
 
-A text may come from anywhere, so what only an attack would hold is refused unread: a parser of TOML goes as deep as
-brackets nest, and keeps every beginning of a dotted key, so that a short text can take all memory there is.
+A text may come from anywhere, so what only an attack would contain is refused unread: a TOML parser recurses as deep as
+brackets nest, and keeps every prefix of a dotted key, so a short text can use up all memory.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ SECTIONS: Mapping[tuple[str, ...], type[Section]] = {(): Declaration} | {
     for name, field in Declaration.model_fields.items()
     for section in _sections(field.annotation)
 }
-"""Where each section stands in an error's location, tags of kinds included."""
+"""Each section's place in an error's location, tags of kinds included."""
 
 EXAMPLES: Mapping[str, str] = {
     "response": '[response]\nname = "weekly_spend"\nlow = 0\nhigh = 200',
@@ -41,7 +41,7 @@ EXAMPLES: Mapping[str, str] = {
     "beliefs": "[beliefs]\nsignal = 0.6   # share of the response's half-range that features can explain",
     "costs": '[costs]   # P(cost > c) = (c / scale)^-tail\nkind = "pareto"\ntail = 2.0\nscale = 0.05',
 }
-#: Instead of that of numbers, where people answer yes or no, or with a rating; and what features need besides.
+#: An example of beliefs for yes or no and ratings, in place of that for numbers; and the line that features add.
 SHARE_BELIEFS = (
     "[beliefs]\nshare = [0.2, 0.5]   # how many say yes, of people like the average one: surely between"
 )
@@ -68,7 +68,7 @@ EXPECTED: Mapping[str, str] = {
 
 
 def declare(data: Mapping[str, Any], source: str, directory: Path | None = None) -> Declaration:
-    """What a record declares. It may name files only if there is a directory to look for them."""
+    """Check a record and return its declaration. It may name files only if a directory to look in is given."""
     try:
         return Declaration.model_validate(data, context={"directory": directory})
     except ValidationError as error:
@@ -83,7 +83,7 @@ def _problem(detail: ErrorDetails, data: Any) -> Problem:
     if kind == WRONG:
         return Problem(loc, f"{where}{context['words']}")
     if kind == "value_error":
-        # A law that a section made says what is wrong in a whole sentence.
+        # An error from a distribution that a section built is a whole sentence already.
         return Problem(loc, f"{where}: {context['error']}" if where else str(context["error"]))
     if kind == "extra_forbidden":
         return Problem(loc, f"{where} is not a known key. Here go {_keys(detail['loc'])}.")
@@ -99,7 +99,7 @@ def _problem(detail: ErrorDetails, data: Any) -> Problem:
 
 
 def _in_data(loc: tuple[int | str, ...], data: Any) -> tuple[int | str, ...]:
-    """A location as the file has it: pydantic adds the tag of a kind."""
+    """A location as in the file, without the tag of a kind that pydantic adds."""
     found: list[int | str] = []
     for step in loc:
         if isinstance(data, Mapping) and step not in data and step == data.get("kind"):
@@ -110,7 +110,7 @@ def _in_data(loc: tuple[int | str, ...], data: Any) -> tuple[int | str, ...]:
 
 
 def place(loc: tuple[int | str, ...]) -> str:
-    """`features[1].low` for ("features", 1, "low")."""
+    """Format a location: `features[1].low` for ("features", 1, "low")."""
     return "".join(f"[{step}]" if isinstance(step, int) else f".{step}" for step in loc).removeprefix(".")
 
 
@@ -142,7 +142,7 @@ def _kinds(loc: tuple[int | str, ...]) -> str:
 
 LARGEST = 200_000
 DEEPEST, LONGEST_WORD = 50, 400
-#: Strings and comments, which hold anything; brackets; words and numbers; what a dotted key is made of and ends at.
+#: Strings and comments, which may hold anything; brackets; words and numbers; parts and ends of dotted keys.
 _TOKEN = re.compile(
     r'"""(?:\\.|[^\\])*?(?:"{3,5}|\Z)|\'\'\'.*?(?:\'{3,5}|\Z)|"(?:\\.|[^"\\\n])*"?|\'[^\'\n]*\'?|#[^\n]*'
     r"|[\[{]|[\]}]|\w+|[.,=\n]",
@@ -151,7 +151,7 @@ _TOKEN = re.compile(
 
 
 def parse_toml(text: str, source: str) -> dict[str, Any]:
-    """What a TOML text says; `source` is its name in problems."""
+    """Parse TOML text; `source` is its name in error messages."""
     _require_usual(text, source)
     try:
         return tomllib.loads(text)
@@ -160,7 +160,7 @@ def parse_toml(text: str, source: str) -> dict[str, Any]:
 
 
 def to_toml(record: Mapping[str, Any]) -> str:
-    """A record as the text of a study file: what is declared once, then a section for every part."""
+    """Format a record as the text of a study file: single keys first, then sections."""
     plain: dict[str, Any] = {}
     parts, lists = [], []
     for name, value in record.items():
@@ -194,7 +194,7 @@ def _value(value: Any) -> str:
 
 
 def _require_usual(text: str, source: str) -> None:
-    """Refuse what is longer, deeper or more dotted than any study."""
+    """Refuse text that is longer, deeper or more dotted than any study."""
     if len(text) > LARGEST:
         raise InputError(f"{source} has more than {LARGEST:,} characters. Shorten it.")
     depth = dots = 0

@@ -36,7 +36,7 @@ Flag = Annotated[bool, Field(strict=True)]
 
 
 def wrong(where: str | tuple[int | str, ...], words: str, joint: str = " ") -> PydanticCustomError:
-    """What is wrong with a key of a section, `where` seen from there: its full name and these words are a sentence."""
+    """An error in a key of a section: its path from there, and words that follow the key's full name in a sentence."""
     steps = (where,) if isinstance(where, str) else where
     return PydanticCustomError(WRONG, "{words}", {"where": steps, "words": f"{joint}{words}"})
 
@@ -55,11 +55,11 @@ def _without_nul(word: str) -> str:
 
 
 class Translated(dict[str, str]):
-    """A text that people read, by language."""
+    """A text by language."""
 
 
 def _words(value: Any) -> Any:
-    """A text, or one for each language."""
+    """Check a text, or one per language."""
     if isinstance(value, Mapping):
         if not value:
             raise wrong((), 'is empty; give a text for each language, such as { en = "…", de = "…" }.')
@@ -79,24 +79,25 @@ def _require_text(value: Any, *where: str) -> str:
     return value
 
 
-#: Codes of languages, as browsers ask for them.
+#: Language codes, as browsers send them.
 LANGUAGE = r"[a-z]{2,3}(-[A-Za-z0-9]{2,8})*"
-#: What people read, in one language or in several.
+#: Text that people read, in one language or several.
 Words = Annotated[str | Translated, PlainValidator(_words, json_schema_input_type=str | dict[str, str])]
-#: What is looked for in people's files: the name of a column, a level.
+#: A name to match in people's files: a column, a level.
 Word = Annotated[Text, AfterValidator(_without_nul)]
 
-# Ends of a declared range at most this large and its width at least its inverse: squares of either stay numbers.
+# Bounds on declared ranges: their ends are at most this large, their width at least its inverse, so that squares stay
+# finite.
 LARGEST = 1e50
-#: The sum of probabilities may be off 1 by so much: they are typed by hand, and divided by it.
+#: How far a sum of probabilities may be from 1: they are typed by hand, and divided by their sum.
 PROBABILITY_SLACK = 1e-6
-# Standard deviations from this share of their bound on: own predictions then keep nine digits wherever a report lies.
+# The least standard deviation, as a part of its bound: own predictions then keep nine digits for every report.
 NARROWEST = 1e-3
 
 
-#: The type of errors that `wrong` makes.
+#: The type of errors from `wrong`.
 WRONG = "wrong"
-#: Levels that a rating may have; numbers of fewer values than this are refused.
+#: Numbers of levels a rating may have; a number with fewer values than this is refused.
 RATING_LEVELS, FEWEST_VALUES = range(3, 11), 11
 
 
@@ -109,8 +110,8 @@ class Section(BaseModel):
 class Response(Section):
     """The sensitive, self-reported answer: a number in a public range, yes or no, or a rating from 1 to `levels`.
 
-    kind is None for a number, as files of version 0.1 have it. Yes is 1 and no is 0. step: what answers that are
-    numbers are multiples of, if they are; unit, what they are counted in, as people read it.
+    kind is None for a number, as in files of version 0.1. Yes is 1 and no is 0. step: numbers must be multiples of it;
+    unit: the unit that people read.
     """
 
     name: Word
@@ -125,7 +126,7 @@ class Response(Section):
     @model_validator(mode="before")
     @classmethod
     def _ends(cls, data: Any) -> Any:
-        """A number says between what it lies; for the other kinds that is known."""
+        """Fill in the ends of the range: a number declares them, the other kinds imply them."""
         if not isinstance(data, dict):
             return data
         kind, levels = data.get("kind"), data.get("levels")
@@ -168,7 +169,7 @@ class Response(Section):
 
     @property
     def values(self) -> int:
-        """How many different answers there are, where that is known; 0: any number in the range."""
+        """The number of different answers where known; 0: any number in the range."""
         if self.kind == "yes-no":
             return 2
         if self.kind == "rating":
@@ -177,10 +178,10 @@ class Response(Section):
 
 
 class Invitation(Section):
-    """What people are told before they answer: who asks, what for, whom to turn to, and who pays.
+    """The text people read before they answer: who asks, why, whom to contact, and who pays.
 
-    payer: the name of the account that pays, which people read. asker_pays: whoever asks also pays, and can work
-    answers out from amounts and features; people are told that.
+    payer: the name of the account that pays, shown to people. asker_pays: the asker also pays, so can work answers out
+    from amounts and features; people are told so.
     """
 
     asked_by: Words
@@ -196,7 +197,7 @@ class Invitation(Section):
     @field_validator("delete_after", mode="before")
     @classmethod
     def _day(cls, value: Any) -> Any:
-        """A day as TOML has it; records of studies have it as text."""
+        """Turn TOML's date into text, as records have it."""
         if isinstance(value, str):
             with suppress(ValueError):
                 return date.fromisoformat(value)
@@ -206,7 +207,7 @@ class Invitation(Section):
 
     @model_validator(mode="after")
     def _whole_document(self) -> Invitation:
-        """A consent document has a version, for people, and a hash, by which it is known."""
+        """Require both the version of a consent document, for people, and its hash, which identifies it."""
         if (self.consent_version is None) != (self.consent_sha256 is None):
             lacks = "consent_version" if self.consent_version is None else "consent_sha256"
             raise wrong(lacks, "is missing. A consent document has both a version and a hash.")
@@ -227,9 +228,9 @@ class Invitation(Section):
 class Feature(Section):
     """A verified fact about a player: a number in a public range, or one of several levels.
 
-    reference: the level with which others are compared, the first if it is left out. Where features are assigned,
-    values are all that a number can be, and probabilities how likely each of them, or each level, is. label, unit and
-    level_labels are what people read instead of names.
+    reference: the level that others are compared with, by default the first. Where features are assigned, values lists
+    all that a number can be, and probabilities belong to values or levels. label, unit and level_labels are shown to
+    people instead of names.
     """
 
     name: Word
@@ -247,7 +248,7 @@ class Feature(Section):
     @model_validator(mode="before")
     @classmethod
     def _ends_of_values(cls, data: Any) -> Any:
-        """The range of a number that is one of some values is theirs."""
+        """Where `values` are declared, the range runs from the least to the largest."""
         values = data.get("values") if isinstance(data, dict) else None
         if not isinstance(values, list | tuple) or not values or not all(map(_is_number, values)):
             return data
@@ -301,7 +302,7 @@ class Feature(Section):
             raise wrong("reference", f"is {self.reference!r}. {title} has no such level: {known}.")
 
     def _check_probabilities(self, title: str) -> None:
-        """As many as there are levels or values, above 0, with the sum 1."""
+        """Require as many probabilities as levels or values, all positive, with the sum 1."""
         values, probabilities = self.values, self.probabilities
         if values is not None and (len(values) < 2 or len(set(values)) < len(values)):
             raise wrong("values", f"is {list(values)}. {title} needs two or more, all different.")
@@ -326,7 +327,7 @@ class Feature(Section):
 
 
 class Observed(Section):
-    """Features as they come; optionally a promise about the least eigenvalue of E[x xᵀ], normalised."""
+    """Features as they come; optionally with a declared least eigenvalue of E[x xᵀ], normalised."""
 
     kind: Literal["observed"]
     least_eigenvalue: Positive | None = None
@@ -339,7 +340,7 @@ class Uniform(Section):
 
 
 class Assigned(Section):
-    """Independent features, each by the probabilities that are declared with it, or uniform."""
+    """Independent features with declared or equal probabilities."""
 
     kind: Literal["assigned"]
 
@@ -358,10 +359,10 @@ class UnitBall(Section):
 
 
 class PrivacySection(Section):
-    """What is protected: people's answers, or their whole records.
+    """What is protected: answers, or whole records.
 
-    publish_matrix: whether the exact sums of features are published, under `answers`. features_public: that features
-    are no secret at all, so that levels held by very few people do no harm.
+    publish_matrix: under `answers`, whether the exact sums of features are published. features_public: features are no
+    secret at all, so that rare levels do no harm.
     """
 
     protects: Literal["answers", "records"]
@@ -369,7 +370,7 @@ class PrivacySection(Section):
     features_public: Flag = False
 
 
-#: What beliefs that can be given in more than one way must be.
+#: What a belief that can be given in two ways must be.
 EITHER = {
     "centre": 'it must be a number, a table of names and numbers, or "predictions" to ask people.',
     "share": "give two shares, the least and the largest that you think possible.",
@@ -378,12 +379,12 @@ EITHER = {
 
 
 class DeclaredBeliefs(Section):
-    """What players are taken to believe, in normalised units: ‖θ‖ ≤ R, |z| ≤ M.
+    """Beliefs of the players, in normalised units: ‖θ‖ ≤ R, |z| ≤ M.
 
-    In units of the answer: centre; sure, how sure people are of the average, one standard deviation, and unsure, how
-    sure the analyst is of what they take it to be, which decide the width of the prior together; tolerance, how far
-    people's idea of the average may be from the declared one (of shares, as a share). With centre = "predictions"
-    people are asked what the others will say, and only differences are declared: spread is how far answers scatter.
+    In units of the answer: centre; sure, how sure people are of the average (a standard deviation), and unsure, how
+    sure the analyst is of their centre, which together set the width of the prior; tolerance, how far people's idea of
+    the average may be from the declared one (for shares, as a share). With centre = "predictions" people are asked what
+    the others will say, and only differences are declared: spread is the scatter of answers.
     """
 
     signal: Positive | None = Field(default=None, lt=1)
@@ -408,18 +409,18 @@ class DeclaredBeliefs(Section):
     @field_validator("centre", mode="before")
     @classmethod
     def _average(cls, centre: Any) -> Any:
-        """One number is the average answer."""
+        """Read a single number as the average answer."""
         return {INTERCEPT: centre} if _is_number(centre) else centre
 
     @field_validator("centre", "share", "effect", mode="wrap")
     @classmethod
     def _either(cls, value: Any, check: ValidatorFunctionWrapHandler, info: ValidationInfo) -> Any:
-        """What may be one thing or another is said in a sentence of its own, if it is neither."""
+        """Say in one sentence what a value of several kinds must be, if it is none of them."""
         try:
             return check(value)
         except ValidationError as problem:
             if info.field_name == "share" and isinstance(value, list | tuple) and len(value) == 2:
-                raise problem  # one of the two is no number
+                raise problem  # one of the two is not a number
             if info.field_name == "centre" and isinstance(value, dict):
                 name = next(last for error in problem.errors() if (last := error["loc"][-1]) in value)
                 raise wrong(str(name), f"is {value[name]!r}; it must be a number.") from None
@@ -445,7 +446,7 @@ class DeclaredBeliefs(Section):
             raise wrong("signal", "is missing. Give it, or both radius and noise_bound.")
         if self.signal is not None and any(researchers):
             raise wrong("signal", "is given together with radius or noise_bound. Give one or the other.")
-        # The width of the prior is declared by prior_sd, or by sure and unsure; then prior_sd follows from them.
+        # prior_sd declares the width of the prior, or sure and unsure do; then prior_sd follows from them.
         if self.sure is None:
             self._require_none(
                 ("unsure",), "goes with sure: say how sure people are of the average, too, or leave it out."
@@ -521,7 +522,7 @@ class DeclaredBeliefs(Section):
 
 
 class PaymentsSection(Section):
-    """How payments are made up: predictions of what the others will say earn up to this share of the most there is."""
+    """Composition of payments: predictions earn at most this share of the maximum payment."""
 
     prediction_bonus: Number = Field(default=0.1, gt=0, le=0.5)
 
@@ -545,7 +546,7 @@ class Lognormal(Section):
 
 
 class Empirical(Section):
-    """Quantiles of the costs, here or in a file next to the study. What the file holds is declared."""
+    """Quantiles of costs, here or in a file next to the study; the file's content becomes part of the declaration."""
 
     kind: Literal["empirical"]
     file: Text | None = Field(default=None, exclude=True)
@@ -592,7 +593,7 @@ def _check_range(title: str, low: float, high: float) -> None:
 
 
 def _check_width(name: str, sd: float | None, symbol: str, bound: float) -> None:
-    # The number that the message names, rounded to six digits, must do.
+    # Accept the rounded number that the message suggests.
     if sd is not None and not sd >= NARROWEST * bound * (1 - 1e-5):
         raise wrong(
             name,
@@ -602,7 +603,7 @@ def _check_width(name: str, sd: float | None, symbol: str, bound: float) -> None
 
 
 def few_values(response: Response) -> str | None:
-    """What must be said of numbers of which there may be too few: judged by the declared range, never by answers."""
+    """Warn of a numeric response with too few values: judged by the declared range, never by answers."""
     low, high = response.low, response.high
     whole = low == int(low) and high == int(high)
     if response.kind is not None or response.step is not None or not whole or high - low >= FEWEST_VALUES - 1:

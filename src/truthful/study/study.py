@@ -1,13 +1,13 @@
-"""A study: one question, who is asked, and what is believed about the answers. Everything in it is public.
+"""A study: one question, the people asked, and beliefs about their answers. Everything in it is public.
 
-A Study owns the two maps between the analyst's units and the normalised problem y = θ·x + z with ‖x‖ ≤ 1,
-‖θ‖ ≤ R, |z| ≤ M: raw values to x and y, and θ back to raw coefficients. Ranges are declared, never read off
-the data, because that would leak.
+A Study owns the two maps between the analyst's units and the normalised problem y = θ·x + z with ‖x‖ ≤ 1, ‖θ‖ ≤ R, |z|
+≤ M: raw values to x and y, and θ back to raw coefficients. Ranges are declared, never taken from the data, which would
+leak.
 
-The response's range [low, high] maps to [−H, H]. Without a centre H = Y = R + M. With a centre θ₀ the problem
-is solved for what remains after θ₀·x, which is bounded by Y, and H = Y + sup|θ₀·x|: every answer the beliefs allow
-lies in the declared range. θ₀ is declared in raw units, so what it predicts grows with H: if that is at most k where
-half the range is 1, then |θ₀·x| ≤ kH, hence H = Y/(1 − k). So k must be below 1.
+The response's range [low, high] maps to [−H, H]. Without a centre H = Y = R + M. With a centre θ₀ the problem is solved
+for the remainder after θ₀·x, which is bounded by Y, and H = Y + sup|θ₀·x|: every answer the beliefs allow lies in the
+declared range. θ₀ is declared in raw units, so what it predicts grows with H: if that is at most k where half the range
+is 1, then |θ₀·x| ≤ kH, hence H = Y/(1 − k). So k must be below 1.
 """
 
 from __future__ import annotations
@@ -64,7 +64,7 @@ def template() -> str:
 
 
 def write_template(directory: Path) -> Path:
-    """Write that file into a directory, which is made if need be. A study that is there already is kept."""
+    """Write the template into a directory, made if need be. An existing study is kept."""
     path = directory / "study.toml"
     if path.exists():
         raise Refused(f"{str(path)!r} exists already. Edit it, or name another directory.")
@@ -88,15 +88,15 @@ PROTECT_WHAT = (
 
 @dataclass(frozen=True, eq=False)
 class Study:
-    """What a study file declares, and what follows from it. Equal if they declare the same."""
+    """The content of a study file, and what follows from it. Studies that declare the same are equal."""
 
     declared: Declaration
     path: Path | None = None
-    """Where it was loaded from. No part of what it declares."""
+    """The file it was loaded from; not part of the declaration."""
 
     @classmethod
     def load(cls, path: str | Path) -> Study:
-        """The study in a TOML file."""
+        """Load a study from a TOML file."""
         path = check.path("path", path)
         try:
             text = path.read_text(encoding="utf-8")
@@ -112,30 +112,32 @@ class Study:
 
     @classmethod
     def parse(cls, text: str) -> Study:
-        """The study in the text of a study file. It may come from anywhere, so it may not name files to read."""
+        """Read a study from the text of a study file; as the text may come from anywhere, it may not name files to
+        read.
+        """
         return cls(declare(parse_toml(check.text("text", text), "study"), "study"))
 
     @classmethod
     def from_declaration(cls, record: Mapping[str, Any]) -> Study:
-        """The study of a record written by `declaration`, which names no files."""
+        """Read a study from a record written by `declaration`; it may not name files."""
         return cls(declare(record, "study"))
 
     def declaration(self) -> dict[str, Any]:
-        """All that is declared as a plain record for JSON, with defaults and the quantiles of a named file."""
+        """The declaration as a plain record for JSON, with defaults and the quantiles of a named file."""
         return self.declared.model_dump(mode="json", exclude_none=True)
 
     def in_language(self, language: str) -> Declaration:
-        """What is declared, each text as somebody reads it who speaks this language."""
+        """The declaration with texts in this language."""
         return _in_language(self, language)
 
     @cached_property
     def sha256(self) -> str:
-        """Hash of the declaration: comments, order of keys and spelt-out defaults do not matter."""
+        """Hash of the declaration; comments, order of keys and spelt-out defaults do not matter."""
         return sha256(self.declaration())
 
     def at(self, path: Path) -> Study:
-        """The same study, as loaded from this path."""
-        return replace(self, path=path.resolve())  # one study, one ledger, whatever way leads to it
+        """This study, with this path."""
+        return replace(self, path=path.resolve())  # one study, one ledger, by whatever path it is reached
 
     def __eq__(self, other: object) -> bool:
         return isinstance(other, Study) and self.sha256 == other.sha256
@@ -166,39 +168,39 @@ class Study:
 
     @property
     def kind(self) -> str:
-        """What people answer: a number, yes or no, or a rating."""
+        """The kind of answer: a number, yes or no, or a rating."""
         return self.response.kind or "number"
 
     @property
     def shares(self) -> ShareBeliefs | None:
-        """What is believed of shares, where answers are yes or no, or ratings."""
+        """Beliefs about shares, where answers are yes or no, or ratings."""
         return self.declared.shares
 
     @property
     def levels(self) -> LevelBeliefs | None:
-        """What is believed of differences, where people are asked what the others will say."""
+        """Beliefs about differences, where people are asked what the others will say."""
         return self.declared.levels
 
     @property
     def prediction_bonus(self) -> float:
-        """The share of the most that somebody can earn that is for her prediction of the others' answers."""
+        """The share of a person's maximum payment that is for her prediction of the others' answers."""
         return (self.declared.payments or PaymentsSection()).prediction_bonus
 
     @property
     def prediction_range(self) -> tuple[float, float]:
-        """Between what people predict: of 100 others how many say yes, or the average answer."""
+        """The range of predictions: how many of 100 others say yes, or the average answer."""
         return (0.0, 100.0) if self.kind == "yes-no" else (self.response.low, self.response.high)
 
     @property
     def believed(self) -> Beliefs | ShareBeliefs | LevelBeliefs:
-        """What is believed, of numbers, shares or differences: all know the bound on answers."""
+        """Beliefs about numbers, shares or differences: all know the bound on answers."""
         if self.levels is not None:
             return self.levels
         return self.beliefs if self.shares is None else self.shares
 
     @cached_property
     def beliefs(self) -> Beliefs:
-        """Prior and noise law, about the centre."""
+        """The prior and the noise distribution, about the centre."""
         section, asks = self.declared.beliefs, None
         if self.shares is not None:
             asks = f"for answers of kind {self.kind!r}, of which shares are believed and no numbers"
@@ -215,24 +217,24 @@ class Study:
 
     @property
     def tolerance(self) -> float:
-        """How far people's idea of the average may be from what is declared, normalised; of shares, as a share."""
+        """How far people's idea of the average may be from the declared one, normalised; for shares, as a share."""
         declared = self.declared.beliefs.tolerance or 0.0
         return declared / self.response_unit if declared and self.shares is None else declared
 
     @property
     def level_tolerance(self) -> float:
-        """The same where people are asked what the others will say, half the scale of answers being 1."""
+        """The tolerance where people are asked what the others will say, half the scale of answers being 1."""
         return (self.declared.beliefs.tolerance or 0.0) / self.response_unit
 
     def with_tolerance(self, part: float) -> Study:
-        """The same study with so much of its tolerance."""
+        """This study with a part of its tolerance."""
         beliefs = self.declared.beliefs
         less = beliefs.model_copy(update={"tolerance": part * (beliefs.tolerance or 0.0) or None})
         return replace(self, declared=self.declared.model_copy(update={"beliefs": less}))
 
     @property
     def protects(self) -> str:
-        """What is protected, "answers" or "records": as declared, and answers where features are assigned."""
+        """What is protected, "answers" or "records": as declared; answers where features are assigned."""
         if self.declared.privacy is not None:
             return self.declared.privacy.protects
         if any(feature.sensitive for feature in self.features):
@@ -243,7 +245,7 @@ class Study:
 
     @property
     def assigned(self) -> bool:
-        """Whether features are drawn at random by the analyst, and so say nothing of anybody."""
+        """Whether the analyst draws features at random, so that they say nothing about anybody."""
         return self.declared.design.kind in ("uniform", "assigned", "unit-ball")
 
     @property
@@ -253,7 +255,7 @@ class Study:
 
     @cached_property
     def costs(self) -> Costs:
-        """The law of what privacy is worth to people."""
+        """The distribution of what privacy is worth to people."""
         section = self.declared.costs
         match section:
             case Pareto():
@@ -264,7 +266,7 @@ class Study:
                 return EmpiricalCosts(section.probabilities, section.values)
 
     def privacy_cost(self, epsilon: float) -> float:
-        """h(ε), what privacy at level ε costs per unit of c."""
+        """h(ε), the cost of privacy at level ε per unit of c."""
         return float(PRIVACY_COSTS[self.declared.costs.privacy](check.nonnegative("epsilon", epsilon)))
 
     # Maps
@@ -289,7 +291,7 @@ class Study:
     def normalise(self, columns: Mapping[str, Any], rows: int | None = None) -> Floats:
         """x for every row of the raw columns: numbers, places of levels (integers) or levels (text).
 
-        A study without features has no columns; `rows` then says for how many people.
+        A study without features has no columns; `rows` then gives the number of people.
         """
         return self.declared.encoding.normalise(columns, rows)
 
@@ -300,7 +302,7 @@ class Study:
         return y - self._centre_prediction(X) if self.centre.any() else y
 
     def normalise_predictions(self, raw: npt.ArrayLike) -> Floats:
-        """What people think the others will say, from −1 to 1. Not clipped."""
+        """Predictions of the others' answers, mapped to [−1, 1]. Not clipped."""
         (low, high), m = self.prediction_range, np.empty(np.shape(raw))
         put_place(raw, low, high, 1.0 / (high - low), m)
         return m
@@ -311,7 +313,7 @@ class Study:
         return np.asarray((self.response.low + self.response.high) / 2 + self.response_unit * normalised)
 
     def _centre_prediction(self, X: Floats) -> Floats:
-        """θ₀·x, column by column: a matrix product would round a record by the size of the batch it comes in."""
+        """θ₀·x, summed column by column: a matrix product would round a record differently by batch size."""
         total = np.zeros(len(X))
         for column, weight in zip(X.T, self.centre, strict=True):
             total += column * weight
@@ -324,7 +326,7 @@ class Study:
         L = self.response_unit / encoding.scale * encoding.effects
         offset = L @ self.centre
         offset[0] += (self.response.low + self.response.high) / 2
-        # Without an intercept column the raw intercept is implied, and left out if it is zero whatever θ is.
+        # Without an intercept column the raw intercept is implied, and left out if it is zero for every θ.
         start = 0 if encoding.intercept or L[0].any() or offset[0] != 0 else 1
         return L[start:], offset[start:]
 
@@ -344,13 +346,13 @@ class Study:
     def differences(self) -> tuple[tuple[str, Floats], ...]:
         """Effects as differences, rows of θ in raw units: of a number between its ends, of a level from the reference.
 
-        What a feature interacts with is in its middle there: halfway between its ends, or the mean of its levels. Of an
-        interaction, how much larger a difference of the one is at the end of a difference of the other.
+        A feature that it interacts with is held at its middle: halfway between its ends, or at the mean of its levels.
+        For an interaction: how much one feature's difference grows from end to end of the other's.
         """
         return tuple(one for term in self.declared.encoding.terms for one in self.differences_of(term))
 
     def differences_of(self, term: Column | Interaction) -> list[tuple[str, Floats]]:
-        """Those of one feature or interaction."""
+        """Differences of one feature or interaction."""
         encoding, found = self.declared.encoding, []
         for name, codes in term.contrasts:
             row = np.zeros(self.dimension)
@@ -359,17 +361,17 @@ class Study:
         return found
 
     def theta(self, raw: Mapping[str, float]) -> Floats:
-        """θ for raw coefficients: the inverse of `raw_coefficients`. Names left out are 0.
+        """θ for raw coefficients: the inverse of `raw_coefficients`. Missing names are 0.
 
-        An intercept left out makes the middle of all features predict the middle of the response's range.
+        Without an intercept, the middle of all features predicts the middle of the response's range.
         """
         return self.half_range * (self.declared.normalise_coefficients(raw) - self.declared.centre)
 
-    # The law of features
+    # Design
 
     @cached_property
     def design(self) -> Design:
-        """The declared law of x."""
+        """The declared distribution of x."""
         section, encoding = self.declared.design, self.declared.encoding
         match section:
             case Observed():
@@ -393,7 +395,7 @@ class Study:
 
     @property
     def even_eigenvalue(self) -> float:
-        """λ_min(Σ) if numbers were spread evenly over their ranges and levels were equally frequent."""
+        """λ_min(Σ) if numbers were uniform on their ranges and levels equally frequent."""
         return float(np.linalg.eigvalsh(IndependentDesign(self.declared.encoding).second_moments)[0])
 
     @property
@@ -411,7 +413,7 @@ class Study:
         return float(theta @ self.weighted_moments(w) @ theta)
 
     def sample_features(self, rng: np.random.Generator, n: int) -> RawColumns:
-        """Raw columns of n invented people, for designs that say how features are distributed."""
+        """Draw raw columns for n invented people, for designs that say how features are distributed."""
         return self.design.sample(rng, n)
 
 
