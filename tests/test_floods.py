@@ -133,7 +133,7 @@ def test_while_an_analyst_asks_for_many_plans_participants_and_other_analysts_ar
             answer = await client.get(f"/studies/{study_id}/plan", params=asked_for)
         if answer.status_code != 200:
             assert int(answer.headers["retry-after"]) > 0
-            assert "as much to work out" in answer.text
+            assert "all the work it can take on" in answer.text
         return answer.status_code
 
     async def flood() -> None:

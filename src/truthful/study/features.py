@@ -243,8 +243,7 @@ class Interaction:
         )
 
     def codes(self, effects: Floats) -> tuple[Floats, Floats, Floats]:
-        """The codes' coefficients for raw ones; means that go with them: raw effects of the first, codes of the second.
-        """
+        """The codes' coefficients for raw ones; means that go with them: raw effects of the first, codes of the second."""
         table = effects.reshape(len(self.first.names), len(self.second.names))
         inner = [self.second.codes(row) for row in table]
         outer = [self.first.codes(column) for column in np.array([codes for codes, _ in inner]).T]
