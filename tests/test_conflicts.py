@@ -15,10 +15,10 @@ from sqlalchemy import text
 from sqlalchemy.orm import Session
 from support.databases import database_url
 from support.sealed import keyed
-from support.serving import WHO, asked, code_of, served
+from support.serving import WHO, answer_all, asked, close, code_of, served, settle_with_less
 
 from truthful.errors import InputError, Refused
-from truthful.store import answers, roster
+from truthful.store import answers, roster, studies
 
 ROUNDS, BROWSERS = 20, 4
 
@@ -59,6 +59,29 @@ def test_one_link_in_four_browsers_and_a_roster_uploaded_never_stand_in_each_oth
         with ThreadPoolExecutor(BROWSERS + 1) as together:
             done = [together.submit(browse, seed) for seed in range(BROWSERS)] + [together.submit(upload)]
             assert all(future.result() for future in done)
+
+
+def test_two_payers_who_mark_in_opposite_orders_take_turns(tmp_path: Path) -> None:
+    with database_url("postgresql", tmp_path) as url, served(tmp_path / "service", url) as here:
+        study, database = asked(here.service), here.service.database
+        answer_all(here.service, study)
+        close(here.service, study.study_id)
+        settle_with_less(here.service, study.study_id)
+        both = Barrier(2, timeout=20)
+
+        def mark(players: list[str], undo: bool) -> int:
+            for _ in range(ROUNDS):
+                both.wait()
+                with database.writing() as session:
+                    studies.mark_sent(session, study.study_id, WHO, players)
+                if undo:
+                    with database.writing() as session:
+                        studies.unmark_sent(session, study.study_id, WHO)
+            return ROUNDS
+
+        people = sorted(study.links)
+        with ThreadPoolExecutor(2) as together:
+            assert sum(together.map(mark, (people, people[::-1]), (True, False))) == 2 * ROUNDS
 
 
 def test_whoever_was_ended_for_another_s_sake_tries_again(tmp_path: Path) -> None:

@@ -15,7 +15,7 @@ import pytest
 from anyio.to_thread import current_default_thread_limiter
 from argon2 import PasswordHasher
 from support.clocks import stop_clock
-from support.serving import PASSWORD, URL, Served, asked, draft, served
+from support.serving import PASSWORD, URL, WHO, Served, asked, draft, served
 
 from truthful.plan import Plan
 from truthful.service import jobs
@@ -108,8 +108,9 @@ def test_while_strangers_guess_passwords_participants_and_known_browsers_are_ans
     asyncio.run(flood())
 
 
+@pytest.mark.parametrize(("method", "path", "status"), [("GET", "plan", 200), ("POST", "change", 409)])
 def test_while_an_analyst_asks_for_many_plans_participants_and_other_analysts_are_answered(
-    here: Served, monkeypatch: pytest.MonkeyPatch
+    here: Served, monkeypatch: pytest.MonkeyPatch, method: str, path: str, status: int
 ) -> None:
     study, study_id = asked(here.service, players=2), draft(here.service)
     link = f"/a/{study.links[min(study.links)]}"
@@ -117,7 +118,7 @@ def test_while_an_analyst_asks_for_many_plans_participants_and_other_analysts_ar
         here.signed_in(Role.ANALYST, name).cookies["truthful"] for name in ("the analyst", "another analyst")
     )
     with here.service.database.writing() as session:
-        accounts.share(session, study_id, accounts.named(session, "another analyst"), "command line")
+        accounts.share(session, study_id, accounts.named(session, "another analyst"), WHO)
     go_on = threading.Event()
 
     def slow(*_: object, **__: object) -> Plan:
@@ -130,8 +131,9 @@ def test_while_an_analyst_asks_for_many_plans_participants_and_other_analysts_ar
     async def plan(cookie: str, budget: int) -> int:
         async with browser(here, truthful=cookie) as client:
             asked_for = {"budget": str(budget), "players": "60"}
-            answer = await client.get(f"/studies/{study_id}/plan", params=asked_for)
-        if answer.status_code != 200:
+            sent: dict[str, Any] = {"params" if method == "GET" else "data": asked_for}
+            answer = await client.request(method, f"/studies/{study_id}/{path}", **sent)
+        if answer.status_code != status:
             assert int(answer.headers["retry-after"]) > 0
             assert "all the work it can take on" in answer.text
         return answer.status_code
@@ -146,8 +148,8 @@ def test_while_an_analyst_asks_for_many_plans_participants_and_other_analysts_ar
             hers = start([plan(other, 5_000)])
             await asyncio.wait(hers, timeout=0.1)
             assert not hers[0].done()  # it waits for its turn
-        assert await hers[0] == 200
-        assert Counter(await asyncio.gather(*many)) == {200: 4, 429: PLANS - 4}
+        assert await hers[0] == status
+        assert Counter(await asyncio.gather(*many)) == {status: 4, 429: PLANS - 4}
 
     asyncio.run(flood())
     jobs._make_plan.cache_clear()

@@ -421,6 +421,7 @@ def require_recorded(session: Session, study_id: str, release: str | None, amoun
 
 def mark_sent(session: Session, study_id: str, who: str, players: Sequence[str] | None = None) -> None:
     """Note that these players' payments, or all, were sent now; what was noted before stays."""
+    find(session, study_id, lock=True)  # two who mark take turns, in whatever order their files have people
     hers = select(Due.player).where(Due.study_id == Player.study_id, Due.player == Player.player)
     paid = update(Player).where(Player.study_id == study_id, Player.sent.is_(None), hers.exists())
     paid = paid.values(sent=datetime.now(UTC)).execution_options(synchronize_session=False)
@@ -440,6 +441,7 @@ def mark_sent(session: Session, study_id: str, who: str, players: Sequence[str] 
 
 def unmark_sent(session: Session, study_id: str, who: str) -> None:
     """Take all marks back."""
+    find(session, study_id, lock=True)
     session.execute(update(Player).where(Player.study_id == study_id).values(sent=None))
     log(session, who, "took back the marks of payments", study_id)
 

@@ -207,6 +207,7 @@ def keep_plan(visit: Analyst, stored: Draft, sent: Sent) -> Response:
 
 
 @router.post("/studies/{study_id}/change")
+@apart("plans")
 def change_study(visit: Analyst, stored: Draft, sent: Sent) -> Response:
     """Carry out one of the changes of the study that would make a plan possible, and plan again.
 

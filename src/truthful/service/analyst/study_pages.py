@@ -341,6 +341,7 @@ def roster_template(visit: Analyst, stored: Found) -> Response:
 
 
 @router.post("/studies/{study_id}/roster")
+@apart("plans")
 def bring_roster(visit: Analyst, stored: Found, sent: Sent) -> Response:
     """Put people on the roster of an open study, or give a draft its people: all of the file, or none of it."""
     if stored.state not in (State.DRAFT, State.OPEN):
