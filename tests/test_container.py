@@ -175,7 +175,7 @@ def built(engine: str) -> Iterator[str]:
         if pulled.returncode:
             pytest.skip(f"{base} cannot be pulled: {pulled.stderr.strip().splitlines()[-1]}")
     image = f"localhost/truthful-{token_hex(4)}"
-    form = ["--format", "docker", "--layers=false"] if engine == "podman" else []
+    form = ["--format", "docker"] if engine == "podman" else []
     told(engine, "build", *form, "--file", str(CONTAINERFILE), "--tag", image, str(pages.ROOT))
     try:
         yield image
