@@ -574,7 +574,7 @@ def mean_square_prediction(study: Study, person: Typical) -> float:
 
 @lru_cache(maxsize=8)  # a plan asks twice
 def _absolute_predictions(study: Study, person: Typical) -> tuple[Floats, float]:
-    """q| of truthful reports, and the largest |q|."""
+    """|q| of truthful reports, and the largest |q|."""
     beliefs, r = study.beliefs, person.length
     y = np.linspace(0, beliefs.radius * r + beliefs.noise_bound, BETWEEN)
     q = own_predictions(study, person, y)

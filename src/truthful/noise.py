@@ -316,7 +316,8 @@ POWER = 0.8
 def smallest_effect(law: Law, level: float) -> float:
     """The effect at which an interval of this level excludes 0 with probability 80 %, and more for larger ones.
 
-    effect + error| exceeds the half-width h if the error is above h − effect: with 80 % where that is the 20 % quantile, −half_width(60 %). The chance of exceeding h on the wrong side is left out: power is a little higher.
+    |effect + error| exceeds the half-width h if the error is above h − effect: with 80 % where that is the 20 %
+    quantile, −half_width(60 %). The chance of exceeding h on the wrong side is left out: power is a little higher.
     """
     return law.half_width(level) + law.half_width(2 * POWER - 1)
 

@@ -334,8 +334,7 @@ def _one_release(
     panel: Panel | None,
     shortening: float = 1.0,
 ) -> Plan:
-    """A plan with these parameters and one release; the base payment is by default the least with which joining pays.
-    """
+    """A plan with these parameters and one release; the default base payment is the least with which joining pays."""
     chosen = {"clip": study.beliefs.radius, **parameters}
     alpha, a = chosen.pop("absent_share", ABSENT_SHARE), chosen.pop("base_payment", None)
     best = "noisy-statistics" if study.second_moments is None else "known-design"

@@ -63,8 +63,7 @@ class Rule:
         return self.function(p, q, a=a, b=b)
 
     def loss(self, radius: float) -> float:
-        """The least base payment, per unit of b, that keeps payments from being negative: attained at (p, q) = (R, −R).
-        """
+        """The least base payment, per unit of b, that makes no payment negative: needed at (p, q) = (R, −R)."""
         R = check.nonnegative("radius", radius)
         return self.linear * R + 3 * R**2
 

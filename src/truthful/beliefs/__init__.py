@@ -118,7 +118,7 @@ class Beliefs:
         corners = corner_predictor(self, curve)
         if corners is not None and low < CORNER_NOISE * corners.curve.radius:
             return corners
-        from truthful.beliefs.table import prediction_table  # imports compiled code that few players do not need
+        from truthful.beliefs.table import prediction_table  # compiled: few players do without
 
         return prediction_table(self, curve, low, high)
 

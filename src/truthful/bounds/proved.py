@@ -360,7 +360,10 @@ def _base(s: Setting, mean_square_norm: Numbers) -> Floats:
 def _left_out(s: Setting, beta: Numbers) -> Floats:
     """A bound on Σp² over leave-one-out predictions of a known design, which fails with probability at most 3β.
 
-    p_i| ≤ n/(n−1)·(|x_i·θ̂| + h_i|y_i|) with h_i = x_iᵀΣ⁻¹x_i/n ≤ leverage/n. So √Σp² is at most n/(n−1)·(√λ_max(XᵀX)·‖θ̂‖ + leverage·Y/√n), and ‖θ̂‖ at most R, what αn liars move, the sampling error by Chebyshev's inequality, and the noise by the quantile of its Gamma law. No such bound is known for `noisy-statistics`.
+    |p_i| ≤ n/(n−1)·(|x_i·θ̂| + h_i|y_i|) with h_i = x_iᵀΣ⁻¹x_i/n ≤ leverage/n. So √Σp² is at most
+    n/(n−1)·(√λ_max(XᵀX)·‖θ̂‖ + leverage·Y/√n), and ‖θ̂‖ at most R, what αn liars move, the sampling error by
+    Chebyshev's inequality, and the noise by the quantile of its Gamma law. No such bound is known for
+    `noisy-statistics`.
     """
     model, n = s.model, np.asarray(s.n, dtype=np.float64)
     if s.estimator == "noisy-statistics" or not math.isfinite(model.leverage):
