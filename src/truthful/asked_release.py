@@ -2,9 +2,9 @@
 
 One draw of d + 1 dimensions releases b̃ = Σ ζ_i y_i + N as always, and with it ρ·Σ m_i + N', m_i being predictions of
 the average answer. Two data sets are neighbours if they differ in one person's answer and prediction: that moves b by
-2Y at most and the other coordinate by 2Yρ, so by 2Y√(1 + ρ²) in all. Of what is released everybody's own part can be
-taken out again, exactly. With p what the others' answers predict for people like her, p⁰ for the average person, m̄
-the others' mean prediction, and o, s and k what is declared of differences (truthful.study.credibility),
+2Y at most and the other coordinate by 2Yρ, so by 2Y√(1 + ρ²) in all. Anybody's own part of the release can be removed
+again, exactly. With p the others' prediction for people like her, p⁰ that for the average person, m̄ the others' mean
+prediction, and o, s and k from the declared differences (truthful.study.credibility),
 
     numbers and ratings     μ̂ = (m̄ − mean of k_j(x_j·θ̂ − o_j) over the others)/(1 − mean of k_j)
                             payment = a + b·(2s(1−s)(y − p)·Δ − s²(y − p)²),   Δ = p − μ̂ − o, within ±C
@@ -35,9 +35,9 @@ from truthful.one_release import SUM_UNIT, Bounded, LeaveOneOut, SumRelease, pee
 from truthful.scoring import round_down
 from truthful.study.credibility import LevelBeliefs
 
-#: The payment rules: of numbers and ratings, and of yes and no.
+#: The payment rules: for numbers and ratings, and for yes and no.
 OWN_CENTRE, SERUM = "own-centre", "serum"
-#: ρ counts units of 2⁻¹⁰, so that ρ·2²⁰ is whole.
+#: Units of ρ are 1/RATIO_UNIT, so that ρ·2²⁰ is whole.
 RATIO_UNIT = 1024
 #: The width of the scale of answers, from −1 to 1.
 SCALE = 2.0
@@ -45,10 +45,10 @@ SCALE = 2.0
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class AskedRelease(SumRelease):
-    """What is released of answers and predictions, and what is paid for them.
+    """The release of answers and predictions, and the payments for them.
 
-    ratio is ρ, how large predictions are beside answers in the one draw. base_payment is a, score_weight b,
-    prediction_weight w, and clip is C. plausible are the ends between which the others' average answer must lie.
+    ratio is ρ, the weight of predictions relative to answers in the one draw. base_payment is a, score_weight b,
+    prediction_weight w, and clip is C. plausible is the range in which the others' average answer must lie.
     """
 
     rule: str
@@ -75,7 +75,7 @@ class AskedRelease(SumRelease):
             raise InputError(f"ratio is {self.ratio!r}; it must be a multiple of 1/{RATIO_UNIT}.")
 
     def sensitivity(self, beliefs: Bounded) -> int:
-        """How far one person's answer and prediction move what is released, at most: 2Y√(1 + ρ²), rounded up."""
+        """L2 sensitivity of the release to one person's answer and prediction: 2Y√(1 + ρ²), rounded up."""
         both = sqrt_above(1 + Fraction(self.ratio) ** 2)
         return math.ceil(cross_sensitivity(beliefs.response_bound) * both)
 
@@ -83,7 +83,7 @@ class AskedRelease(SumRelease):
         return float(self.sensitivity(beliefs) * SUM_UNIT / self.vector_epsilon)
 
     def queries(self, sums: Sums, beliefs: Bounded) -> tuple[Query, ...]:
-        """The vector to release: b, and ρ·2²⁰ times the sum of predictions on the grid, which is a whole number."""
+        """The vector to release: b, and ρ·2²⁰ times the sum of predictions on the grid, a whole number."""
         if sums.predictions is None:
             raise InputError("The sums have no predictions in them.")
         return (
@@ -103,7 +103,7 @@ class AskedRelease(SumRelease):
         return replace(super().estimate([vector], count, beliefs, matrix), predictions=int(predictions))
 
     def predicted_sum(self, estimate: LeaveOneOut) -> float:
-        """The released sum of predictions, with its noise."""
+        """The released sum of predictions, noise included."""
         if estimate.predictions is None:
             raise InputError("Nothing was released of predictions.")
         return estimate.predictions / (self._weight * GRID)
@@ -114,13 +114,13 @@ class AskedRelease(SumRelease):
 
     @property
     def prediction_payment(self) -> float:
-        """The most that a prediction earns."""
+        """The maximum payment for a prediction."""
         return self.prediction_weight * SCALE**2
 
     def payment_range(self, beliefs: LevelBeliefs) -> tuple[float, float]:
-        """The least and the most that anybody can be paid, whatever anybody does."""
+        """The least and the largest payment, whatever anybody does."""
         (low, high), C = beliefs.slope_range, self.clip
-        # Where the most that a score adds is largest, and where what it takes away is, if it is not largest at an end.
+        # The places of the largest gain and the largest loss, where these are not at an end.
         peaks = (C / (2 * (1 + C)), C / (2 * (C - 1)) if C > 1 else high)
         slopes = np.clip(np.array([low, high, *peaks]), low, high)
         gain, loss = (float(of(self.rule, slopes, C).max()) for of in (largest_gain, largest_loss))
@@ -131,7 +131,7 @@ class AskedRelease(SumRelease):
 
 
 def score(rule: str, s: Floats, y: Floats, p: Floats, surprise: Floats, clip: float) -> Floats:
-    """What answers earn beside a, as a part of b: yΔ/C of yes and no, else 2s(1−s)(y − p)Δ − s²(y − p)²."""
+    """The score of an answer beside a, as a part of b: yΔ/C for yes and no, else 2s(1−s)(y − p)Δ − s²(y − p)²."""
     if rule == SERUM:
         return np.asarray(y * surprise / clip)
     apart = s * (y - np.clip(p, -1.0, 1.0))
@@ -139,14 +139,14 @@ def score(rule: str, s: Floats, y: Floats, p: Floats, surprise: Floats, clip: fl
 
 
 def largest_loss(rule: str, s: Floats, C: Floats | float) -> Floats:
-    """The most that a score takes away at slopes s, as a part of b: 4s(1−s)C + 4s², and 1 for yes and no."""
+    """The most that a score subtracts at slopes s, as a part of b: 4s(1−s)C + 4s², and 1 for yes and no."""
     if rule == SERUM:
         return np.ones(np.broadcast_shapes(np.shape(s), np.shape(C)))
     return np.asarray(2 * SCALE * s * (1 - s) * C + (SCALE * s) ** 2)
 
 
 def largest_gain(rule: str, s: Floats, C: Floats | float) -> Floats:
-    """The most that it adds: ((1−s)C)² at y − p = (1−s)C/s, or what the end of the scale gives."""
+    """The most that a score adds, as a part of b: ((1−s)C)² at y − p = (1−s)C/s, or that at an end of the scale."""
     if rule == SERUM:
         return np.ones(np.broadcast_shapes(np.shape(s), np.shape(C)))
     reach = np.minimum((1 - s) * C / s, SCALE)
@@ -155,9 +155,9 @@ def largest_gain(rule: str, s: Floats, C: Floats | float) -> Floats:
 
 @dataclass(frozen=True, eq=False)
 class Level:
-    """What everybody's features say of the level: c, and sums of k_j, k_j x_j and k_j o_j on the grid, exact integers.
+    """Features' part in the average answer: c, and sums of k_j, k_j x_j and k_j o_j on the grid, exact integers.
 
-    Weights count steps of 2⁻²⁰, products squares of them. For yes and no they are not needed, and 0.
+    Weights count steps of 2⁻²⁰, products their squares. Yes and no do not need them: they are 0.
     """
 
     count: int
@@ -168,13 +168,15 @@ class Level:
 
 
 def mean_features(sums: Sums) -> Floats:
-    """c: the first column of x is the intercept's, the same for all, so that Σ x₀x is x₀ times the sum of x."""
+    """c, the mean of x: the first column is the intercept's, the same for all, so Σ x₀x is x₀ times the sum of x."""
     intercept = math.isqrt(int(sums.features[0, 0]) // sums.count)
     return np.asarray((sums.features[0] / (sums.count * intercept * GRID)).astype(np.float64))
 
 
 def level_of(beliefs: LevelBeliefs, sums: Sums, people: Iterable[Floats]) -> Level:
-    """That of those who answered; `people` brings their features on the grid, part by part."""
+    """Sum what features say of the average answer, over everybody who answered; `people` brings their features on the
+    grid, part by part.
+    """
     c, nothing = mean_features(sums), (0,) * beliefs.dimension
     if beliefs.strict:
         return Level(sums.count, c, 0, nothing, 0)
@@ -201,11 +203,10 @@ def _weights(beliefs: LevelBeliefs, kx: Floats, c: Floats) -> tuple[Any, Any]:
 
 @dataclass(frozen=True, eq=False)
 class AskedScored:
-    """What decided each player's payment, from −1 to 1 what is on the scale of answers.
+    """The steps to each player's payment; values on the scale of answers run from −1 to 1.
 
-    Her leverage, the scale of the noise in what the others' answers predict of people like her, that prediction, the
-    others' average answer and their average prediction, both without her own, what is left of the surprise, and the
-    payment.
+    Her leverage, the scale of the noise in the others' prediction for people like her, that prediction, the others'
+    average answer and average prediction, both without hers, the clipped surprise, and the payment.
     """
 
     leverage: Floats
@@ -219,7 +220,7 @@ class AskedScored:
 
 @dataclass(frozen=True, eq=False)
 class AskedPaymaster:
-    """Pays players for answers and predictions, given what was released of them."""
+    """Pays players for answers and predictions, given the release."""
 
     mechanism: AskedRelease
     beliefs: LevelBeliefs
@@ -233,7 +234,7 @@ class AskedPaymaster:
         return self.score(kx, found.report, predictions / GRID, h, p, noise)
 
     def score(self, kx: Floats, y: Floats, m: Floats, h: Floats, p: Floats, noise: Floats) -> AskedScored:
-        """The same, from leverages, what the others predict, and the scale of its noise."""
+        """The scores and payments from leverages, the others' predictions, and the scale of their noise."""
         mechanism, beliefs, others = self.mechanism, self.beliefs, self.level.count - 1
         kz = instruments_on_grid(kx, self.estimate.transform)
         k, o = _weights(beliefs, kx, self.level.mean)
@@ -257,7 +258,7 @@ class AskedPaymaster:
     def pay_amounts(
         self, kx: Floats, y: Floats, m: Floats, p: Floats, average: Floats, surprise: Floats
     ) -> Floats:
-        """What is paid for answers and predictions, given what the others say: whole millionths, rounded down."""
+        """The payments for answers and predictions, given the others': whole millionths, rounded down."""
         mechanism = self.mechanism
         s = self.beliefs.slopes(kx / GRID, self.level.mean)
         scores = score(mechanism.rule, s, y, p, surprise, mechanism.clip)
@@ -275,6 +276,8 @@ class AskedPaymaster:
         return (average >= low) & (average <= high)
 
     def _without(self, row: Floats, kz: Floats, own: Floats) -> Floats:
-        """row·θ̂ without each player: θ̂₋ᵢ = θ̂ − M⁻¹ζ_i(y_i − p_i). Column by column, whoever stands beside her."""
+        """row·θ̂ without each player: θ̂₋ᵢ = θ̂ − M⁻¹ζ_i(y_i − p_i). Column by column, so that it does not depend on
+        the batch.
+        """
         taken = along(kz, self.estimate.inverse.T @ row / GRID)
         return np.asarray(float(row @ self.estimate.theta) - taken * own)

@@ -16,40 +16,40 @@ Floats = npt.NDArray[np.float64]
 
 
 def brief(value: Any) -> str:
-    """A value that is not what was expected, in a few letters."""
+    """Show an unexpected value in a few characters."""
     told = repr(value)
     return told if len(told) <= 60 and "\n" not in told else f"a {type(value).__name__}"
 
 
 def instance(name: str, value: Any, kind: type[Any], how: str) -> Any:
-    """A record of ours; `how` says how to have one."""
+    """Require a record of this package; `how` says how to get one."""
     if not isinstance(value, kind):
         raise InputError(f"{name} is {brief(value)}; it must be a {kind.__name__}. {how}")
     return value
 
 
 def path(name: str, value: Any) -> Path:
-    """The path of a file or a directory."""
+    """Require the path of a file or a directory."""
     if not isinstance(value, str | os.PathLike):
         raise InputError(f"{name} is {brief(value)}; it must be a path.")
     return Path(value)
 
 
 def text(name: str, value: Any) -> str:
-    """A text."""
+    """Require text."""
     if not isinstance(value, str):
         raise InputError(f"{name} is {brief(value)}; it must be a text.")
     return value
 
 
 def function(name: str, value: Any) -> None:
-    """Something that can be called, or None."""
+    """Require something callable, or None."""
     if value is not None and not callable(value):
         raise InputError(f"{name} is {brief(value)}; it must be a function, or be left out.")
 
 
 def positive(name: str, value: float) -> float:
-    """A finite number above zero. Written as `not value > 0` so that NaN does not pass."""
+    """Require a finite number above zero. Written as `not value > 0` so that NaN does not pass."""
     number = finite(name, value)
     if not number > 0:
         raise InputError(f"{name} is {value!r}; it must be above 0.")
@@ -57,7 +57,7 @@ def positive(name: str, value: float) -> float:
 
 
 def nonnegative(name: str, value: float) -> float:
-    """A finite number, zero or above."""
+    """Require a finite number, zero or above."""
     number = finite(name, value)
     if not number >= 0:
         raise InputError(f"{name} is {value!r}; it must be 0 or above.")
@@ -65,7 +65,7 @@ def nonnegative(name: str, value: float) -> float:
 
 
 def share(name: str, value: float) -> float:
-    """A number strictly between 0 and 1."""
+    """Require a number strictly between 0 and 1."""
     number = finite(name, value)
     if not 0 < number < 1:
         raise InputError(f"{name} is {value!r}; it must lie strictly between 0 and 1.")
@@ -73,7 +73,7 @@ def share(name: str, value: float) -> float:
 
 
 def finite(name: str, value: float) -> float:
-    """A number that is neither NaN nor infinite."""
+    """Require a number that is neither NaN nor infinite."""
     try:
         number = float(value)
     except (TypeError, ValueError):
@@ -84,7 +84,7 @@ def finite(name: str, value: float) -> float:
 
 
 def integer(name: str, value: int, least: int = 1) -> int:
-    """A whole number, at least `least`."""
+    """Require a whole number, at least `least`."""
     if isinstance(value, bool) or not isinstance(value, (int, np.integer)):
         raise InputError(f"{name} is {brief(value)}; it must be a whole number.")
     if value < least:
@@ -93,14 +93,14 @@ def integer(name: str, value: int, least: int = 1) -> int:
 
 
 def choice(name: str, value: str, allowed: tuple[str, ...]) -> str:
-    """One of the allowed words."""
+    """Require one of the allowed words."""
     if not isinstance(value, str) or value not in allowed:
         raise InputError(f"{name} is {brief(value)}; choose one of {', '.join(allowed)}.")
     return value
 
 
 def matrix(name: str, X: Any, columns: int | None = None) -> Floats:
-    """A finite two-dimensional float array, with the given number of columns if one is given."""
+    """Require a finite two-dimensional float array, with the given number of columns if any."""
     array = _floats(name, X)
     if array.ndim != 2:
         raise InputError(
@@ -112,7 +112,7 @@ def matrix(name: str, X: Any, columns: int | None = None) -> Floats:
 
 
 def vector(name: str, y: Any, length: int | None = None) -> Floats:
-    """A finite one-dimensional float array, of the given length if one is given."""
+    """Require a finite one-dimensional float array, of the given length if any."""
     array = _floats(name, y)
     if array.ndim != 1:
         raise InputError(f"{name} has shape {array.shape}; it must be one-dimensional.")
@@ -122,7 +122,7 @@ def vector(name: str, y: Any, length: int | None = None) -> Floats:
 
 
 def floats(name: str, values: Any) -> Floats:
-    """An array of numbers."""
+    """Require an array of numbers."""
     try:
         return np.asarray(values, dtype=np.float64)
     except (TypeError, ValueError):

@@ -1,13 +1,13 @@
-"""Payments in coins that exist: the one above or the one below, so that on average the exact amount is paid.
+"""Payments in whole coins: the exact amount rounded up or down at random, so that it is paid on average.
 
-Rounding to the nearest coin would make small lies free. So a lot U, uniform on 0 … coin − 1, decides:
-⌊(amount + U)/coin⌋ coins are the amount on average, whatever it is, and all that is promised of expected payments stays
-as it is. With lots that know nothing of each other everybody could be rounded up, to more than the cap. So they follow
-thresholds, Vᵢ₊₁ = (Vᵢ + mostᵢ) mod coin from a secret start, mostᵢ being the most that somebody can be due. Then
-⌊(mostᵢ + Vᵢ)/coin⌋ sum to ⌊(V₁ + Σ mostᵢ)/coin⌋, which is at most Σ mostᵢ rounded up to one coin. Uᵢ is a fresh lot on
-the same side as Vᵢ of coin − mostᵢ mod coin, from which on the most would be rounded up: it is uniform as Vᵢ is, and
-⌊(amountᵢ + Uᵢ)/coin⌋ ≤ ⌊(mostᵢ + Vᵢ)/coin⌋, so that the cap is certain in coins. What anybody can be due is known
-before she answers: nobody's lot depends on an answer, her own or another's.
+Rounding to the nearest coin would make small lies free. So a random lot U, uniform on 0 … coin − 1, decides: ⌊(amount +
+U)/coin⌋ coins have the amount as their mean, so that all promises about expected payments stand. With independent lots
+everybody could be rounded up, to more than the cap. So lots follow thresholds, Vᵢ₊₁ = (Vᵢ + mostᵢ) mod coin from a
+secret start, mostᵢ being the most that player i can be due. Then ⌊(mostᵢ + Vᵢ)/coin⌋ sum to ⌊(V₁ + Σ mostᵢ)/coin⌋,
+which is at most Σ mostᵢ rounded up to one coin. Uᵢ is a fresh lot on the same side as Vᵢ of coin − mostᵢ mod coin, the
+point from which the most would be rounded up: it is uniform as Vᵢ is, and ⌊(amountᵢ + Uᵢ)/coin⌋ ≤ ⌊(mostᵢ + Vᵢ)/coin⌋,
+so the cap holds for certain in coins. The most that anybody can be due is known before she answers: no lot depends on
+an answer, her own or another's.
 """
 
 from __future__ import annotations
@@ -29,9 +29,9 @@ from truthful.errors import InputError
 Ints = npt.NDArray[np.int64]
 
 EXACT = 6
-"""Digits after the point in which payments are exact: millionths."""
+"""Digits after the point of exact payments: millionths."""
 
-#: Digits of the smallest coins of currencies that have not two (ISO 4217).
+#: Currencies whose smallest coin has other than two digits (ISO 4217).
 NO_DIGITS = (
     *("BIF", "CLP", "DJF", "GNF", "ISK", "JPY", "KMF", "KRW", "PYG"),
     *("RWF", "UGX", "UYI", "VND", "VUV", "XAF", "XOF", "XPF"),
@@ -49,33 +49,33 @@ def coin_digits(currency: str) -> int:
 
 
 def in_millionths(payment: float) -> int:
-    """A payment, which is a whole number of millionths, as that number: a float is near enough to tell which."""
+    """A payment as a whole number of millionths; the float is close enough to identify it."""
     return round(payment * 1e6)
 
 
 @dataclass(frozen=True)
 class Lot:
-    """What decides between two coins, as it stands before the next player: a key, her number and her threshold."""
+    """The state that decides between two coins for the next player: a key, her number and her threshold."""
 
     key: int
     player: int
     threshold: int
 
     def after(self, players: int, most: int, digits: int) -> Lot:
-        """As it stands after so many players, who together can be due so many millionths."""
+        """The lot after this many players, who together can be due this many millionths."""
         return Lot(self.key, self.player + players, (self.threshold + most) % _coin(digits))
 
 
 def first_lot(secret: str, digits: int) -> Lot:
-    """The first player's: uniform, and the same every time for one secret."""
+    """The first player's lot: uniform, and the same every time for one secret."""
     digest = hashlib.sha256(f"coins {secret}".encode()).digest()
     return Lot(int.from_bytes(digest[:8]), 0, int.from_bytes(digest[8:]) % _coin(digits))
 
 
 def in_coins(millionths: Sequence[int] | Ints, most: Sequence[int] | Ints, lot: Lot, digits: int) -> Ints:
-    """What is paid, in coins of 10^-digits of the currency unit, for exact amounts in millionths of it.
+    """Round exact amounts, in millionths of the currency unit, to coins of 10^-digits.
 
-    `most` is what each can be due.
+    `most` is the most that each player can be due.
     """
     coin, amounts = _coin(digits), np.asarray(millionths, dtype=np.int64)
     over = np.asarray(most, dtype=np.int64) % coin
@@ -90,7 +90,7 @@ def in_coins(millionths: Sequence[int] | Ints, most: Sequence[int] | Ints, lot: 
 
 
 def _mix(key: int, first: int, count: int) -> npt.NDArray[np.uint64]:
-    """So many numbers of 64 bits, from that number on, all of them different under one key (SplitMix64)."""
+    """Numbers of 64 bits from this index on, all different under one key (SplitMix64)."""
     start = np.uint64((key + first * _STEP) % 2**64)
     z = start + np.arange(count, dtype=np.uint64) * np.uint64(_STEP)
     z = (z ^ (z >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
@@ -108,22 +108,22 @@ def _coin(digits: int) -> int:
 
 
 def in_currency(coins: int, digits: int) -> Decimal:
-    """What coins of 10^-digits are worth."""
+    """The worth of coins of 10^-digits."""
     return Decimal(coins).scaleb(-digits)
 
 
 def pays(coins: int, millionths: int, digits: int) -> bool:
-    """Whether these coins may be paid for an exact amount: itself, the coin above or the coin below."""
+    """Whether these coins may be paid for an exact amount: it must be exact, or the coin above or below."""
     return abs(coins * _coin(digits) - millionths) < _coin(digits)
 
 
 def most_in_coins(cap: float, digits: int) -> Decimal:
-    """The most that is paid in coins, if exact amounts can sum to no more than this: rounded up to a coin."""
+    """The largest total in coins if exact amounts sum to at most this: rounded up to a coin."""
     return coin_range(cap, cap, digits)[1]
 
 
 def coin_range(least: float, most: float, digits: int) -> tuple[Decimal, Decimal]:
-    """The least and the most that is paid in coins, if exact amounts, which are whole millionths, lie in this range."""
+    """The least and the largest payment in coins, if exact amounts, in whole millionths, lie in this range."""
     coin = Decimal(1).scaleb(-digits)
     # The float next to 0.1 is a little above it; the amount is not.
     low, high = (Decimal(end).quantize(Decimal(1).scaleb(-EXACT)) for end in (least, most))
@@ -134,26 +134,26 @@ def coin_range(least: float, most: float, digits: int) -> tuple[Decimal, Decimal
 
 
 class Kind(enum.StrEnum):
-    """What a file of payments is for."""
+    """The purpose of a file of payments."""
 
     CSV = "payments.csv"
     PROLIFIC = "prolific.txt"
     MTURK = "mturk.csv"
 
 
-#: First lines. MTurk's are the names of its SendBonus operation; Prolific wants none.
+#: First lines. MTurk's are names from its SendBonus operation; Prolific takes none.
 HEADS: dict[Kind, list[tuple[str, ...]]] = {
     Kind.CSV: [("player", "amount")],
     Kind.PROLIFIC: [],
     Kind.MTURK: [("WorkerId", "BonusAmount")],
 }
-#: Currencies that a platform pays bonuses in.
+#: Currencies in which a platform pays bonuses.
 CURRENCIES = {Kind.PROLIFIC: ("GBP", "USD"), Kind.MTURK: ("USD",)}
 
 
 @dataclass(frozen=True)
 class Bill:
-    """What a settlement owes: to whom how much, in the smallest coins of its currency."""
+    """The debts of a settlement: to whom how much, in the smallest coins of its currency."""
 
     currency: str
     digits: int
@@ -165,7 +165,7 @@ class Bill:
 
     @property
     def paid(self) -> int:
-        """How many get anything: platforms take no bonus of nothing."""
+        """The number of people with a payment above 0: platforms refuse a bonus of nothing."""
         return sum(coins > 0 for _, coins in self.rows)
 
     def takes(self, kind: Kind) -> bool:

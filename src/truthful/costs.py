@@ -1,4 +1,4 @@
-"""What privacy is worth to people: laws of the cost c, and the threshold that enough people stay below.
+"""What privacy is worth to people: distributions of the cost c, and the threshold that enough people stay below.
 
 A player of cost c bears c·h(ε) for a release at level ε, with h(ε) = ε² (the paper's assumption) or ε.
 """
@@ -25,7 +25,7 @@ from truthful.errors import InputError
 PRIVACY_COSTS: Mapping[str, Callable[[Any], Any]] = MappingProxyType(
     {"quadratic": lambda epsilon: epsilon * epsilon, "linear": lambda epsilon: epsilon}
 )
-"""h(ε), what one unit of c costs at level ε."""
+"""h(ε), the cost of one unit of c at level ε."""
 
 
 def miss_probability(*, n: npt.ArrayLike, alpha: npt.ArrayLike, beta: npt.ArrayLike) -> Floats:
@@ -41,9 +41,9 @@ def miss_probability(*, n: npt.ArrayLike, alpha: npt.ArrayLike, beta: npt.ArrayL
 
 
 class Costs(ABC):
-    """A law of costs on [0, ∞), given by its survival function and that function's inverse.
+    """A distribution of costs on [0, ∞), given by its survival function and that function's inverse.
 
-    The upper tail is what a threshold needs, and 1 − F(c) is exact where F(c) would round to 1.
+    A threshold needs the upper tail, and 1 − F(c) is exact where F(c) would round to 1.
     """
 
     @abstractmethod
@@ -64,7 +64,7 @@ class Costs(ABC):
 
     def sample(self, rng: np.random.Generator, n: int) -> Floats:
         """n independent costs."""
-        # random() lies in [0, 1); its complement never asks for the infinite cost at p = 0.
+        # random() lies in [0, 1); its complement never requests the infinite cost at p = 0.
         return self.upper_quantile(1.0 - rng.random(check.integer("n", n, least=0)))
 
     def threshold(self, *, n: int, alpha: float, beta: float) -> float:
@@ -125,8 +125,8 @@ class LognormalCosts(Costs):
 class EmpiricalCosts(Costs):
     """Costs by their quantiles: F⁻¹(probabilities) = values, linear in between.
 
-    The probabilities run from 0 (the least cost) to 1 (the greatest); equal values in a row are a share of
-    people with exactly that cost.
+    The probabilities run from 0 (the least cost) to 1 (the greatest); equal values in a row mean a share of people with
+    exactly that cost.
     """
 
     probabilities: tuple[float, ...]

@@ -21,7 +21,7 @@ from truthful.settlement import Progress, Settlement, settle
 from truthful.study import Study
 
 PLAYERS = 20_000
-LEAST_PLAYERS = 100  # of fewer there is nothing to see
+LEAST_PLAYERS = 100  # with fewer people there is nothing to see
 BUDGET_EACH = 0.25  # USD
 
 
@@ -55,7 +55,7 @@ def demonstrate(
     roster = people.reports.drop_columns([study.response.name])
     pyarrow.parquet.write_table(roster, directory / "roster.parquet")
     tell(f"Invented {players:,} people and assigned each a situation.")
-    # With fewer people there is less to be had for the same money each.
+    # Fewer people need more money each.
     budget = BUDGET_EACH * max(players, PLAYERS)
     plan = design(study, roster=roster, budget=budget)
     plan.save(directory / "plan.json")

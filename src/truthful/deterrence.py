@@ -1,21 +1,21 @@
-"""What a payment deters: how steeply q follows an answer, how much of the range stays free, and if beliefs are wrong.
+"""Deterrence: how steeply q follows an answer, which answers a payment leaves free, and the effect of wrong beliefs.
 
 Where q hardly moves with the report, lies are nearly free: with uniform noise q is flat for |y| ≤ M − rR, and peer
-noise as large as R flattens the clipped curve. So a plan tells the slope, not only the size of lies in units of q.
+noise as large as R flattens the clipped curve. So a plan states the slope, not only the size of lies in units of q.
 
 A payment deters lies that move the own prediction q by more than D. The answers y' with |q(y') − q(y)| ≤ D stay free:
 the undeterred share of a person whose truthful answer is y is the part of [−Y, Y] they fill. Clipping peers at c < R
 makes the payment cheaper, but q flatter beyond ±c, so that the same D would leave more free; D must shrink with c.
 
 Wrong beliefs: somebody with features of length r takes the average answer of people like her to be δ higher than
-declared, and agrees on the rest: y = δ + r·u + z with u and z as declared. What she expects others to predict of her is
+declared, and agrees on the rest: y = δ + r·u + z with u and z as declared. She expects the others to predict for her
 
     P(δ, y) = r·E[ψ(u + δ/r) | r, y − δ],     and the belief gap     γ(δ, y) = P(δ, y) − q(y),    q(y) = P(0, y).
 
 Prior and noise are log-concave, so that γ rises with δ, by at most |δ| (docs/theory.md). All of it is odd in (δ, y).
 
-This serves plans, never a payment: q and gaps are known to some 1e-6 R, shares to some 1e-4, or 1e-3 beside plateaus of
-q.
+This serves plans, never a payment: q and gaps are accurate to some 1e-6 R, shares to some 1e-4, or 1e-3 next to
+plateaus of q.
 """
 
 from __future__ import annotations
@@ -37,23 +37,24 @@ from truthful.geometry import Geometry
 from truthful.one_release import OneRelease
 from truthful.study import Study
 
-# Answers y ≥ 0 of each person at which q is computed: most by how likely they are, some from its kink to its edge.
+# Answers y ≥ 0 of each person at which q is computed: most spaced by probability, some from its kink to its edge.
 _LIKELY, _LATE = 64, 24
-# ψ is linear between this many points of [0, R), densest at R: a corner of ψ elsewhere is then missed by 1e-6 R.
+# The number of points of [0, R) between which ψ is linear, densest at R: a corner of ψ elsewhere is then missed by 1e-6
+# R.
 _POINTS = 600
 # Panels of each posterior and nodes on each.
 _PANELS, _NODES = 16, 32
-# What lies further below the peak than exp(-40) = 4e-18 does not count; so many passes look for where that is.
+# Anything below the peak times exp(-40) = 4e-18 is negligible; passes and probes of the search for where that is.
 _DROP, _PASSES, _PROBES = 40.0, 4, 32
-# Predictions closer than this, in units of R, are taken for equal: a plateau is flat up to rounding.
+# Predictions closer than this, in units of R, count as equal: a plateau is flat up to rounding.
 _LEVEL = 1e-12
-# Cells on which q rises by less are treated as points: what is lost to rounding elsewhere stays below 1e-8.
+# Cells on which q rises by less count as points: the rounding loss elsewhere stays below 1e-8.
 _THIN = 1e-7
-# Shares closer than this are taken for equal, and so are lies, relative to the larger.
+# Shares closer than the first count as equal, and so do lies closer than the second, relatively; the most steps.
 _EQUAL, _CLOSE, _STEPS = 1e-7, 1e-9, 200
-# The logarithm of 0 is that of the first; of noise, in units of R, below the second nothing is left but rounding.
+# The first replaces 0 in logarithms; noise below the second, in units of R, is only rounding.
 _LEAST, _VANISHING = 1e-300, 1e-18
-# The farthest a length, by rounding, may exceed 1.
+# The most that a length may exceed 1 by rounding.
 _ROUNDING = 1e-9
 
 
@@ -84,15 +85,16 @@ class Deterrence:
     def undeterred_share(self, lie: float, clip: float | None, scale: float) -> float:
         """The mean, over people and their truthful answers y, of |{y' in [−Y, Y] : |q(y') − q(y)| ≤ lie}| / 2Y.
 
-        `scale` is that of the peer noise; no `clip` means ψ(u) = u, payments that may be negative. Rises with the lie,
-        from the share of plateaus of q to 1.
+        `scale` is the scale of the peer noise; no `clip` means ψ(u) = u, where payments may be negative. The share
+        rises with the lie, from the share of plateaus of q to 1.
         """
         return self._shares((clip,), scale)[0](check.nonnegative("lie", lie))
 
     def furthest(self, lie: float, clip: float | None, scale: float, share: float) -> float:
-        """The largest |y' − y| with |q(y') − q(y)| ≤ lie that this share of people stay below, truthful answers y.
+        """The quantile, at this share of people and truthful answers y, of the largest |y' − y| with |q(y') − q(y)| ≤
+        lie.
 
-        Infinite where for more people than the others all of [−Y, Y] is free.
+        Infinite where all of [−Y, Y] is free for more than a part 1 − share of them.
         """
         return self._shares((clip,), scale)[0].furthest(check.nonnegative("lie", lie), share)
 
@@ -101,8 +103,8 @@ class Deterrence:
 
         For every clip level (a row) and scale of the peer noise (a column). Where `lie` leaves everything undeterred at
         c = R, so does D here, in proportion to the span of q. The share may jump where D reaches from one plateau of q
-        to another; D is then the largest below the jump. 0.0 says that even D = 0 leaves more undeterred, because
-        plateaus do: such a clip level is to be refused.
+        to another; D is then the largest below the jump. 0.0 means that even D = 0 leaves more undeterred, because of
+        plateaus: such a clip level must be refused.
         """
         size = check.nonnegative("lie", lie)
         levels, noises = check.vector("clips", clips), check.vector("scales", scales)
@@ -116,7 +118,7 @@ class Deterrence:
         return table
 
     def _shares(self, clips: Sequence[float | None], scale: float) -> list[_Shares]:
-        """The undeterred share as a function of the lie, for each clip level at one scale of the peer noise. Kept."""
+        """The undeterred share as a function of the lie, for each clip level at one scale of the peer noise. Cached."""
         clips = tuple(clips)
         if (clips, scale) not in self._kept:
             self._kept[clips, scale] = self._shares_at(clips, scale)
@@ -130,7 +132,7 @@ class Deterrence:
         d, answers = self.beliefs.dimension, _answers(self.beliefs, tuple(self.lengths.tolist()))
         points = np.tile(self.beliefs.radius * _points(), (len(self.lengths), 1))
         ratios = check.nonnegative("scale", scale) * self.proportions / self.lengths
-        # Noise that vanishes beside R is none: divided by it, R would overflow.
+        # Noise that is negligible beside R counts as none: divided by it, R would overflow.
         ratios[ratios < _VANISHING * self.beliefs.radius] = 0.0
         scales = np.repeat(ratios[:, None], points.shape[1], axis=1)
         curves = {
@@ -146,10 +148,10 @@ class Deterrence:
 
 
 def representative(lengths: Any, proportions: Any, count: int = 16) -> tuple[Floats, Floats]:
-    """Lengths and proportions of `count` people who stand for all: root mean squares of equal groups, by length.
+    """Lengths and proportions of `count` representative people: root mean squares of equal groups, by length.
 
-    Groups hold the same number of people, in fractions where it does not divide. People whose features are all 0, whose
-    answers count for nothing, are left out.
+    Groups have equal size, in fractions where it does not divide. People whose features are all 0 are left out: their
+    answers count for nothing.
     """
     length = check.vector("lengths", lengths)
     proportion = check.vector("proportions", proportions, len(length))
@@ -171,7 +173,7 @@ def representative(lengths: Any, proportions: Any, count: int = 16) -> tuple[Flo
 
 
 class _Answers(NamedTuple):
-    """Answers 0 = y_0 ≤ … ≤ y_m = Rr + M of each person (a row), and what they say.
+    """Answers 0 = y_0 ≤ … ≤ y_m = Rr + M of each person (a row), and their posteriors.
 
     `chances` are the probabilities of the cells between them, given y ≥ 0. `weights` turn ψ at `_points` into
     E[ψ(u) | r, y] for every odd ψ that is linear between them; for others they interpolate.
@@ -184,10 +186,10 @@ class _Answers(NamedTuple):
 
 @lru_cache(maxsize=2)
 def _answers(beliefs: Beliefs, lengths: tuple[float, ...]) -> _Answers:
-    """Kept: a plan's guarantees ask for the same people again, at other noise."""
+    """Cached: a plan's guarantees ask for the same people again, at other noise."""
     answers = np.stack([_grid(beliefs, r) for r in lengths])
     weights, densities = [], []
-    # One person at a time: the nodes of her posteriors are half a million numbers with all their intermediates.
+    # One person at a time: her posteriors' nodes and all intermediates are half a million numbers.
     for r, y in zip(lengths, answers, strict=True):
         v, chance, logs = posteriors(beliefs, np.full(len(y), r), y)
         weights.append(_spread(v, chance))
@@ -212,7 +214,7 @@ def posteriors(beliefs: Beliefs, r: Floats, y: Floats) -> tuple[Floats, Floats, 
     """Nodes u/R of the posterior for every r and y (a row), their probabilities, and the log of the density of y.
 
     On the angle t with u = R cos t, where the prior has no singularity, by Gauss's rule on panels of the part of the
-    support that counts. The density of y is known up to a factor that depends on r.
+    support that matters. The density of y is given up to a factor that depends on r.
     """
     R, M = beliefs.radius, beliefs.noise_bound
     where = posterior.support(beliefs, r, y)
@@ -220,7 +222,7 @@ def posteriors(beliefs: Beliefs, r: Floats, y: Floats) -> tuple[Floats, Floats, 
     def log_weight(t: Floats) -> Floats:
         z = np.clip(where.y[:, None] - where.r[:, None] * (R * np.cos(t)), -M, M)
         logs = beliefs.prior.log_weight(t, beliefs.dimension) + beliefs.noise.log_density(z)
-        # What is no number weighs nothing, unless it is all there is.
+        # Give NaN no weight, unless there is nothing else.
         return np.where(np.isfinite(logs), logs, -1e300)
 
     low, high = where.low, where.high
@@ -229,7 +231,7 @@ def posteriors(beliefs: Beliefs, r: Floats, y: Floats) -> tuple[Floats, Floats, 
         width = (high - low)[:, None]
         logs = log_weight(low[:, None] + width * probes)
         counts = logs >= logs.max(axis=1, keepdims=True) - _DROP
-        # A log-concave weight stays below beyond the first probes that are.
+        # A log-concave weight stays below the threshold beyond the first probes that are.
         first, last = counts.argmax(axis=1), _PROBES - 1 - counts[:, ::-1].argmax(axis=1)
         ends = np.concatenate([[0.0], probes, [1.0]])
         low, high = low + width[:, 0] * ends[first], low + width[:, 0] * ends[last + 2]
@@ -252,12 +254,12 @@ def _gauss() -> tuple[Floats, Floats]:
 
 
 def _points() -> Floats:
-    """0 = v_0 < … < v_600 = 1 at equal angles: points at which ψ(Rv) is asked for."""
+    """0 = v_0 < … < v_600 = 1 at equal angles: the points at which ψ(Rv) is evaluated."""
     return np.sin(np.linspace(0, np.pi / 2, _POINTS + 1))
 
 
 def _spread(v: Floats, chance: Floats) -> Floats:
-    """Probabilities at v in [−1, 1] moved to the two nearest points, in proportion, with the sign of v."""
+    """Move probabilities at v in [−1, 1] to the two nearest points, in proportion, with the sign of v."""
     points, size = _points(), np.abs(v)
     cell = np.minimum((np.arcsin(size) * (_POINTS / (np.pi / 2))).astype(np.intp), _POINTS - 1)
     signed = np.copysign(chance, v)
@@ -274,9 +276,9 @@ def _spread(v: Floats, chance: Floats) -> Floats:
 class _Shares:
     """The undeterred share as a function of the lie D, for q linear between answers y_0 < … < y_m of each person.
 
-    Let A(v) = sup{y' in [−Y, Y] : q(y') ≤ v}. q and the law of y are odd and even, so that the share is
-    E[A(q(y) + D)] / Y. On a cell between two answers q(y) is uniform, and the mean of A is the quotient of differences
-    of ∫A, which is piecewise quadratic: jumps of A, where q is flat, cost no accuracy.
+    Let A(v) = sup{y' in [−Y, Y] : q(y') ≤ v}. q is odd and the distribution of y even, so the share is E[A(q(y) + D)] /
+    Y. On a cell between two answers q(y) is uniform, and the mean of A is a difference quotient of ∫A, which is
+    piecewise quadratic: jumps of A, where q is flat, cost no accuracy.
     """
 
     answers: Floats
@@ -287,7 +289,7 @@ class _Shares:
 
     @classmethod
     def of(cls, known: _Answers, q: Floats, beliefs: Beliefs) -> _Shares:
-        """From answers y ≥ 0 and q there."""
+        """Build from answers y ≥ 0 and q there."""
         rising = np.maximum.accumulate(np.maximum(q, 0.0), axis=1)
         rising[:, 0] = 0.0
         answers, q = (np.hstack([-half[:, :0:-1], half]) for half in (known.answers, rising))
@@ -296,26 +298,26 @@ class _Shares:
 
     @property
     def span(self) -> float:
-        """How far apart two answers of one person can move q."""
+        """The largest distance in q between two answers of one person."""
         return float(2 * self.q.max())
 
     def __call__(self, lie: float) -> float:
         at, answer, integral = self._integral_at(lie)
         means = (answer[:, 1:] + answer[:, :-1]) / 2
         gains, thick = self._gains
-        # Where A is linear the middle is the mean.
+        # Where A is linear, the mean is the value in the middle.
         bent = (at[:, 1:] > at[:, :-1]) & thick
         np.divide(integral[:, 1:] - integral[:, :-1], gains, out=means, where=bent)
         return min(max(float(np.sum(self.chances * means)) / self.bound, 0.0), 1.0)
 
     def furthest(self, lie: float, share: float) -> float:
-        """By symmetry the lowest answer that a lie may be is −A(lie − q(y)) = −A(q(−y) + lie)."""
+        """By symmetry the lowest answer that a lie can be is −A(lie − q(y)) = −A(q(−y) + lie)."""
         _, answer, _ = self._integral_at(lie)
         below = answer[:, ::-1]
         reach = np.maximum(answer - self.answers, self.answers + below)
         free = np.minimum(answer, below) >= self.bound * (1 - _LEVEL)
         reach = np.where(free, np.inf, reach)
-        # A cell's chance counts at the larger of its ends.
+        # A cell's probability counts at the larger of its ends.
         cells = np.maximum(reach[:, 1:], reach[:, :-1]).ravel()
         order = np.argsort(cells)
         chances = np.cumsum(self.chances.ravel()[order])
@@ -324,7 +326,7 @@ class _Shares:
 
     @cached_property
     def _gains(self) -> tuple[Floats, Any]:
-        """By how much q rises on each cell, and whether that is enough to divide by."""
+        """The rise of q on each cell, and whether it is large enough to divide by."""
         gains = np.diff(self.q, axis=1)
         return gains, gains > _THIN * self.radius
 
@@ -340,7 +342,9 @@ class _Shares:
 
     @cached_property
     def _inverse(self) -> tuple[Floats, ...]:
-        """A and ∫A of all people in one row: sorted keys and what is added to q for them; q, A, width, slope and ∫A."""
+        """A and ∫A of all people in one row: sorted keys, and the shifts of q that make them; q, A, width, slope and
+        ∫A.
+        """
         gains, last = np.diff(self.q, axis=1), np.full((len(self.q), 1), self.bound)
         steps = np.diff(self.answers, axis=1)
         rise = np.divide(steps, gains, out=np.zeros_like(gains), where=gains > 0)
@@ -358,10 +362,10 @@ class _Shares:
 
 
 def _match(share: _Shares, whole: _Shares, lie: float, target: float) -> float:
-    """The D ≤ lie with share(D) = target, which is whole(lie), by false position: `lie` if none is above that, 0.0 if
-    none is below.
+    """The D ≤ lie with share(D) = target, which is whole(lie), by false position: `lie` if share(lie) is not above it,
+    0.0 if no share is below.
 
-    Where all is undeterred, any D beyond the span of q would do; it stays in proportion to the span.
+    Where all is undeterred, any D beyond the span of q would work; D stays in proportion to the span.
     """
     if target >= 1 - _EQUAL:
         ratio = share.span / whole.span if whole.span > 0 else 1.0
@@ -382,7 +386,7 @@ def _match(share: _Shares, whole: _Shares, lie: float, target: float) -> float:
         gap = share(middle) - target
         if abs(gap) <= _EQUAL:
             return middle
-        # An end that stays a second time counts half as much, so that both move.
+        # An end that stays a second time counts half, so that both move.
         if gap > 0:
             high, above, below = middle, gap, below / 2 if moved > 0 else below
         else:
@@ -398,11 +402,11 @@ def _refuse(name: str, values: Floats, bad: Any, wanted: str) -> None:
 
 # Wrong beliefs
 
-#: Answers at which the largest gap is looked for, and lengths of features.
+#: How many answers to search for the largest gap, and lengths of features.
 _ANSWERS, _LENGTHS = 25, 9
-#: Halvings after which a shift is known to 2e-8 of its bound.
+#: The number of halvings: a shift is then known to 2e-8 of its bound.
 _HALVINGS = 26
-#: A shift so small that gaps are straight in it, as a part of R; and a slope of q that is none.
+#: A shift, as a part of R, so small that gaps are linear in it; and a slope of q that counts as 0.
 _SMALL, _FLAT = 1e-3, 1e-3
 
 
@@ -410,8 +414,7 @@ _SMALL, _FLAT = 1e-3, 1e-3
 class Expecting:
     """People of these lengths r > 0 with these answers y, who take the average to be `shift` higher than declared.
 
-    What they know of u does not depend on how others' predictions are clipped or how noisy they are: it is computed
-    once.
+    Their posterior of u depends on neither clipping nor noise, so it is computed once.
     """
 
     beliefs: Beliefs
@@ -420,14 +423,14 @@ class Expecting:
     shift: Floats
 
     def gaps(self, curve: Curve, scale: Floats | float) -> Floats:
-        """γ(shift, y) of each; `scale` is that of the peer noise along the unit vector of x."""
+        """γ(shift, y) of each; `scale` is the scale of the peer noise along the unit vector of x."""
         noise = np.broadcast_to(scale, self.r.shape)
         (own, own_chance), (declared, chance) = self._posteriors
         return _mean(curve, own, own_chance, self.r, noise) - _mean(curve, declared, chance, self.r, noise)
 
     @cached_property
     def _posteriors(self) -> tuple[tuple[Floats, Floats], tuple[Floats, Floats]]:
-        """Values of u and their probabilities, by her own beliefs and by those that are declared."""
+        """Values of u and their probabilities, by her own beliefs and by the declared ones."""
         return _posterior(self.beliefs, self.r, self.y, self.shift), _posterior(
             self.beliefs, self.r, self.y, np.zeros_like(self.y)
         )
@@ -441,10 +444,10 @@ def largest_gap(people: Expecting, curve: Curve, scale: float) -> float:
 def largest_belief_gap(
     beliefs: Beliefs, lengths: Floats, proportions: Floats, shift: float, clip: float | None, scale: float
 ) -> float:
-    """Γ: the largest γ of anybody with features of these lengths, whatever she truthfully answers.
+    """Γ: the largest γ over features of these lengths and truthful answers.
 
-    Her noise is scale · proportion. It makes what others predict follow the truth less, and gaps smaller: the least
-    that anybody has counts for all. No `clip` means that nothing is clipped.
+    Noise has the scale scale · proportion. It flattens the others' predictions and so shrinks gaps: the least noise of
+    anybody is used for all. No `clip` means no clipping.
     """
     if shift == 0:
         return 0.0
@@ -456,7 +459,7 @@ def largest_belief_gap(
 
 @lru_cache(maxsize=4)
 def people_of_lengths(beliefs: Beliefs, lengths: tuple[float, ...], shift: float) -> Expecting:
-    """Somebody of each of these lengths with each of the answers that she can truthfully give."""
+    """A person of each of these lengths with each of the answers that she can truthfully give."""
     delta = check.nonnegative("shift", shift)
     r = np.repeat(np.array(lengths), _ANSWERS)
     reach = beliefs.radius * r + beliefs.noise_bound
@@ -467,14 +470,14 @@ def people_of_lengths(beliefs: Beliefs, lengths: tuple[float, ...], shift: float
 
 
 def spread_lengths(lengths: Floats) -> tuple[float, ...]:
-    """A few lengths from the least to the largest of these, which stand for all."""
+    """A few lengths between the least and the largest, to represent all."""
     return tuple(np.unique(np.quantile(lengths, np.linspace(0, 1, _LENGTHS))).tolist())
 
 
 def tolerated_shift(
     beliefs: Beliefs, r: float, scale: float, curve: Curve, answers: Floats, gap: float, most: float
 ) -> float:
-    """The largest shift, at most `most`, up to which |γ| ≤ gap at all these answers, whichever way the shift is."""
+    """The largest shift, at most `most`, up to which |γ| ≤ gap at all these answers, in either direction."""
     y = np.concatenate([answers, -answers])
     lengths, noise = np.full(len(y), r), np.full(len(y), scale)
 
@@ -502,9 +505,9 @@ def tolerated_gap(lie: float, allowed: float, gap: float = 0.0) -> float:
 
 
 def amplification(beliefs: Beliefs, r: float, scale: float, curve: Curve) -> float | None:
-    """How far a centre that is wrong by a little moves the best answer of somebody who answers as declared, y = 0.
+    """How far a small error of the centre moves the best answer of a person who answers as declared, y = 0.
 
-    γ/∂q/∂y: σ²/v where an answer counts linearly. None where q does not move with the answer there.
+    γ/∂q/∂y: σ²/v where an answer counts linearly. None where q is flat there.
     """
     one, small = np.array([r]), np.array([_SMALL * beliefs.radius])
     gap = Expecting(beliefs, one, np.zeros(1), small).gaps(curve, scale)
@@ -529,9 +532,9 @@ def _mean(curve: Curve, u: Floats, chance: Floats, r: Floats, scale: Floats) -> 
 
 CENTRAL = 0.9
 DRAWS, POINTS, BETWEEN = 20_000, 41, 129
-#: Answers up to the one that this share is below are likely; so many of them are looked at.
+#: The quantile of truthful answers up to which they are likely, and how many of them to evaluate.
 LIKELY, ANSWERS = 0.99, 5
-#: Of features without an intercept lengths from here on, and so many.
+#: For features without an intercept: the shortest length, and the number of lengths.
 SHORTEST, LENGTHS = 0.05, 9
 
 
@@ -547,7 +550,7 @@ def central_slope(study: Study, person: Typical) -> float:
     """The least ∂q/∂y over the central 90 % of truthful reports, at features of typical length.
 
     Typical: ‖x‖² and the peer noise along x at their means over the design (for observed features, ‖x‖ = 1 and the
-    noise of features equally spread in all directions).
+    noise of features with equal spread in all directions).
     """
     r, scale, curve = person
     edge = np.quantile(np.abs(_reports(study, r)), CENTRAL)
@@ -558,7 +561,7 @@ def central_slope(study: Study, person: Typical) -> float:
 def share_beyond(study: Study, person: Typical, lie: float) -> float:
     """The share of people, at features of typical length, who have any report that moves q by more than `lie`.
 
-    q rises with the report and is odd, so that the furthest are the two extreme reports, ±(Rr + M).
+    q rises with the report and is odd, so the two extreme reports, ±(Rr + M), are the furthest apart.
     """
     own, q = _absolute_predictions(study, person)
     return float(np.mean(own + q > lie))
@@ -571,7 +574,7 @@ def mean_square_prediction(study: Study, person: Typical) -> float:
 
 @lru_cache(maxsize=8)  # a plan asks twice
 def _absolute_predictions(study: Study, person: Typical) -> tuple[Floats, float]:
-    """|q| of truthful reports, and the largest."""
+    """|q| of truthful reports, and the largest |q|."""
     beliefs, r = study.beliefs, person.length
     y = np.linspace(0, beliefs.radius * r + beliefs.noise_bound, BETWEEN)
     q = own_predictions(study, person, y)
@@ -579,15 +582,15 @@ def _absolute_predictions(study: Study, person: Typical) -> tuple[Floats, float]
 
 
 def own_predictions(study: Study, person: Typical, y: Floats) -> Floats:
-    """q at these answers; none beyond those that she can truthfully give says more than the furthest of them."""
+    """q at these answers; answers beyond those she can truthfully give count like the furthest of these."""
     beliefs, (r, scale, curve) = study.beliefs, person
     told = np.minimum(y, beliefs.radius * r + beliefs.noise_bound)
-    # `beliefs.prediction` would load compiled code for these few where the curve has corners.
+    # `beliefs.prediction` would load compiled code for these few if the curve has corners.
     return np.asarray(r * posterior.mean(beliefs, np.full(len(y), r), told, curve, np.full(len(y), scale)))
 
 
 def typical(study: Study, mechanism: OneRelease, players: int, geometry: Geometry | None = None) -> Typical:
-    """Someone whose ‖x‖² and peer noise are at their means, over the design or over those who answered."""
+    """A person whose ‖x‖² and peer noise are at their means, over the design or over respondents."""
     beliefs = study.beliefs
     if geometry is not None:
         r = math.sqrt(geometry.lengths.mean_square)
@@ -603,7 +606,7 @@ def noise_proportion(study: Study, players: int) -> float:
 
 
 def least_noise(study: Study) -> tuple[Floats, Floats]:
-    """Lengths that features of the design can have, and the least noise along them if that of the released mean is 1.
+    """Possible lengths of the design's features, and the least noise along them for unit noise in the released mean.
 
     ‖Σ⁻¹x‖ ≥ ‖x‖/λ_max(Σ), and λ_max ≤ 1 as ‖x‖ ≤ 1.
     """
@@ -615,21 +618,21 @@ def least_noise(study: Study) -> tuple[Floats, Floats]:
 
 
 def likely_answers(study: Study, r: float) -> Floats:
-    """Truthful answers, normalised, from the middle to that which 99 % are below, at features of this length."""
+    """Truthful answers, normalised, from the middle to the 99 % quantile, at features of this length."""
     edge = np.quantile(np.abs(_reports(study, r)), 2 * LIKELY - 1)
     return np.linspace(0.0, edge, ANSWERS)
 
 
 @lru_cache(maxsize=8)  # a plan asks for them again and again
 def _reports(study: Study, r: float) -> np.ndarray[tuple[int], np.dtype[np.float64]]:
-    """Truthful reports y = r·u + z of fixed draws: a plan is the same each time it is made."""
+    """Truthful reports y = r·u + z from fixed draws, so that a plan is reproducible."""
     rng, beliefs = np.random.default_rng(0), study.beliefs
     u = beliefs.prior.sample(rng, study.dimension, DRAWS)[:, 0]
     return np.asarray(r * u + beliefs.noise.sample(rng, DRAWS))
 
 
 def stretch(study: Study) -> float:
-    """‖A x‖/‖x‖ for the noise A v in an estimate, in root mean square over the design."""
+    """‖A x‖/‖x‖ for the noise A v in an estimate: the root mean square over the design."""
     Sigma = study.second_moments
     if Sigma is None:
         return study.dimension / study.mean_square_norm

@@ -1,25 +1,25 @@
-"""Beliefs from what an analyst can say of people's answers, from an earlier study, or from a pilot; and what a plan
-owes to them.
+"""Beliefs from an analyst's statements about answers, from an earlier study, or from a pilot; and how a plan depends on
+them.
 
 Statements are in units of the answer: nine in ten answers lie between two numbers; the average between two others; and
-features change it by so much at most. The signal is then the largest norm of θ that fits them: with u the units of the
-answer per normalised unit, half the width of the average gives the intercept, and an effect e of a feature
+features change it by at most this much. The signal is then the largest norm of θ that fits them: with u the units of
+the answer per normalised unit, half the width of the average gives the intercept, and an effect e of a feature
 
     a number, e from one end of its range to the other          √d·e/2u
     K levels, e between the highest and the lowest              √d·e/u·max over m of √(m(K−m)/K − (min(m, K−m)/K)²)
 
 the second being attained where m levels are high and the others low. Norms add as squares. If only the difference
-between the best-placed and the worst-placed person is known, one feature is taken to make all of it: no other way of
+between the best-placed and the worst-placed person is known, one feature is assumed to make all of it: no other way of
 sharing it out has a larger norm. Signal and noise must fit into the range of answers; if not, it is widened.
 
-Where a main wave can ask one question only, the centre of people's beliefs must be declared. A pilot asks some of them
-both, and its private release tells the centre: μ̂ = (m̄ − kp)/(1 − k), with p the average answer, m̄ the average
-prediction and k how much an answer moves a prediction. With N people whose centres scatter by v_c
+Where a main wave can ask only one question, the centre of people's beliefs must be declared. A pilot asks some of them
+both, and its private release estimates the centre: μ̂ = (m̄ − kp)/(1 − k), with p the average answer, m̄ the average
+prediction and k how much an answer moves a prediction. With N people whose centres have variance v_c
 
     Var μ̂ ≈ v_c/N + (noise of m̄ + k²·noise of p)/(1 − k)²
 
-where v_c is not released; it is taken to be `sure`², that people differ no more than each is unsure. The main wave's
-study declares μ̂ and its standard error. Different people, so that the ε of both waves do not add up.
+where v_c is not released; it is taken to be `sure`²: people differ no more than each is unsure. The main wave's study
+declares μ̂ and its standard error. It asks different people, so that the ε of both waves do not add up.
 """
 
 from __future__ import annotations
@@ -43,19 +43,19 @@ from truthful.study.credibility import REACH, LevelBeliefs
 from truthful.study.features import Column, Interaction, Levels
 from truthful.study.parser import to_toml
 
-#: Between the 5 % and the 95 % quantile of a normal law, in standard deviations.
+#: The distance between the 5 % and the 95 % quantile of a normal distribution, in standard deviations.
 NINE_IN_TEN = 3.29
 #: Noise is declared normal, cut off no closer than this many standard deviations.
 TAILS = 2.0
-#: Of the room for both signal and noise, for rounding.
+#: A part of the room for signal and noise, left for rounding.
 SPARE = 1e-9
-#: Where nothing is said of it, the average may be off the middle of most answers by this part of their width.
+#: How far the average may be off the middle of most answers, as a part of their width, if nothing is stated.
 AVERAGE_OFF = 0.25
-#: An earlier study's share may be another one among these people by this part of it.
+#: How much the share may differ from an earlier study's, as a part of it.
 SHARE_OFF = 0.5
-#: Standard errors that are added to effects found in an earlier study.
+#: Standard errors added to effects found in an earlier study.
 ERRORS = 2.0
-#: What beliefs and costs may be off by.
+#: Factors by which beliefs and costs may be off.
 FACTORS = (0.5, 2.0)
 
 Ends = tuple[float, float]
@@ -63,9 +63,9 @@ Ends = tuple[float, float]
 
 @dataclass(frozen=True)
 class Statements:
-    """What is said of answers: most lie between two numbers, their average between two, and what features change.
+    """Statements about answers: where most lie, where their average lies, and what features change.
 
-    scatter: their standard deviation about what features predict, in place of mostly, where it is known.
+    scatter: their standard deviation about what features predict, in place of mostly, where known.
     """
 
     mostly: Ends | None = None
@@ -77,14 +77,14 @@ class Statements:
 
 @dataclass(frozen=True)
 class Elicited:
-    """Beliefs for the study file, the range that answers need if the declared one is too narrow, and why, by name."""
+    """Beliefs for the study file, a wider range of answers if the declared one is too narrow, and reasons, by name."""
 
     beliefs: dict[str, Any]
     because: dict[str, str]
     response: Ends | None = None
 
     def toml(self) -> str:
-        """The sections to put into the study file, each number with its reason."""
+        """The sections for the study file, each number with its reason."""
         ends = (
             {} if self.response is None else {"response": {"low": self.response[0], "high": self.response[1]}}
         )
@@ -102,7 +102,7 @@ class Elicited:
 
 
 def elicit(study: Study, said: Statements) -> Elicited:
-    """The beliefs that statements come to, for the study's kind of answers."""
+    """The beliefs that follow from statements, for the study's kind of answers."""
     least, most = (0.0, 1.0) if study.kind == "yes-no" else (study.response.low, study.response.high)
     _require_range("mostly", said.mostly, least, most)
     _require_range("average", said.average, least, most)
@@ -122,7 +122,7 @@ def _require_range(name: str, ends: Ends | None, least: float, most: float) -> N
 
 
 def _effects(study: Study, said: Statements) -> tuple[dict[str, float], str]:
-    """The most that each feature changes an answer, in its units, and how that was told."""
+    """The most that each feature changes an answer, in its units, and how that was stated."""
     names = [term.name for term in study.declared.encoding.terms]
     if said.effects is not None:
         if unknown := [name for name in said.effects if name not in names]:
@@ -167,7 +167,7 @@ def _numbers(study: Study, said: Statements, effects: dict[str, float], how: str
 
 
 def _level(said: Statements) -> tuple[Ends, float]:
-    """Between what the average can lie, and the standard deviation of answers about it."""
+    """The range of the average, and the standard deviation of answers about it."""
     if said.scatter is not None and said.average is not None:
         return said.average, said.scatter
     if said.mostly is None:
@@ -192,7 +192,7 @@ def _list(effects: dict[str, float], how: str) -> str:
 
 
 def _elicit_with_predictions(study: Study, said: Statements, effects: dict[str, float]) -> Elicited:
-    """People are asked for the level: how sure they are of it, and how answers scatter, remain."""
+    """Beliefs where people are asked for the level: how sure they are of it, and how answers scatter."""
     beliefs = study.declared.beliefs.model_dump(mode="json", exclude_none=True, exclude_defaults=True)
     (low, high), sd = _level(said)
     beliefs |= {"sure": _up((high - low) / NINE_IN_TEN), "spread": _up(sd)}
@@ -223,9 +223,9 @@ def _shares(study: Study, said: Statements, effects: dict[str, float]) -> Elicit
 
 
 def _length(column: Column | Interaction, effect: float) -> float:
-    """The largest norm of coefficients of a feature's codes that change an answer by no more than this.
+    """The largest norm of coefficients of a feature's codes that change an answer by at most this much.
 
-    Of an interaction each product of codes may do that.
+    For an interaction each product of codes may do that.
     """
     if not isinstance(column, Levels):
         return effect / 2 * math.sqrt(column.columns)
@@ -234,12 +234,12 @@ def _length(column: Column | Interaction, effect: float) -> float:
 
 
 def _up(value: float) -> float:
-    """Two digits, upward: what is declared must not be too little."""
+    """Round up to two digits: a declared bound must not be too small."""
     return _round(value * (1 - 1e-9), math.ceil)
 
 
 def _round(value: float, direction: Callable[[float], int]) -> float:
-    """To two digits."""
+    """Round to two digits."""
     digit = 10.0 ** (math.floor(math.log10(abs(value))) - 1) if value else 1.0
     return float(f"{direction(value / digit) * digit:.4g}")
 
@@ -248,10 +248,10 @@ def _round(value: float, direction: Callable[[float], int]) -> float:
 
 
 def earlier_study(study: Study, X: Floats, y: Floats) -> Statements:
-    """What features, normalised, and answers of an earlier study say of these: least squares, and caution.
+    """Statements from the normalised features and the answers of an earlier study: least squares, and caution.
 
-    The people asked next are others. Their average may be off the earlier one as if nothing were known of it but where
-    most answers lie; of shares by half of the smaller side.
+    The next study asks other people. Their average may differ from the earlier one as much as if only the range of most
+    answers were known; shares by half of the smaller side.
     """
     n, d = X.shape
     if n < 2 * d + 2:
@@ -278,16 +278,16 @@ def earlier_study(study: Study, X: Floats, y: Floats) -> Statements:
 
 
 def _contrasts(codes: Floats) -> Floats:
-    """Of each pair of levels."""
+    """The difference of each pair of levels."""
     return np.array([one - other for i, one in enumerate(codes) for other in codes[:i]])
 
 
-# What a plan owes to beliefs and costs
+# How a plan depends on beliefs and costs
 
 
 @dataclass(frozen=True)
 class Changed:
-    """The plan that the same goals come to if something that was declared is off by a factor; None: there is none."""
+    """The plan for the same goals if one declared number is off by a factor; None: there is none."""
 
     what: str
     factor: float
@@ -295,7 +295,7 @@ class Changed:
     plan: Plan | None
 
     def record(self) -> dict[str, Any]:
-        """What is shown of it."""
+        """The part that is shown."""
         record: dict[str, Any] = {"what": self.what, "factor": self.factor, "feasible": self.plan is not None}
         if self.plan is not None:
             promised = self.plan.guarantees
@@ -306,7 +306,7 @@ class Changed:
 
 
 def vary(study: Study, goals: Mapping[str, Any]) -> Iterator[Changed]:
-    """The plan as declared, and those with each belief and the costs half and twice as large, where that can be."""
+    """Plan as declared, and with each belief and the costs halved and doubled, where that is possible."""
     yield Changed("as declared", 1.0, study.currency, design(study, **goals))
     for what, factor, other in _variants(study):
         try:
@@ -325,11 +325,11 @@ def _variants(study: Study) -> Iterator[tuple[str, float, Study]]:
             try:
                 yield name, factor, Study.from_declaration(changed)
             except InputError:
-                continue  # beliefs that cannot be, such as a share above 1
+                continue  # impossible beliefs, such as a share above 1
 
 
 def _scale(record: dict[str, Any], name: str, factor: float) -> dict[str, Any] | None:
-    """A declaration with one of its parts so many times as large; None if it has no such part."""
+    """A declaration with one of its parts multiplied by a factor; None if it has no such part."""
     if name == "costs":
         costs = record["costs"]
         scaled = {key: _times(costs[key], factor) for key in ("scale", "median", "values") if key in costs}
@@ -352,7 +352,7 @@ def _times(value: Any, factor: float) -> Any:
 
 # Pilots
 
-#: Steps toward the centre of shares, on which the slope depends; each leaves less than a fifth of the error.
+#: Steps toward the centre for shares, where the slope depends on it; each leaves less than a fifth of the error.
 STEPS = 60
 
 Numbers = float | Floats
@@ -369,7 +369,7 @@ NOTE = """\
 
 @dataclass(frozen=True)
 class Calibration:
-    """What a pilot found of people's beliefs, in units of predictions, and the text of the main wave's study file."""
+    """A pilot's estimate of people's centre, in units of predictions, and the text of the main wave's study file."""
 
     centre: float
     error: float
@@ -378,7 +378,7 @@ class Calibration:
 
 
 def calibrate(plan: Plan, release: Release) -> Calibration:
-    """The main wave's study, from the release of a pilot."""
+    """The main wave's study, from a pilot's release."""
     beliefs, found = require_pilot(plan.study), release.predictions
     if found is None or release.plan_sha256 != plan.sha256:
         raise InputError(
@@ -407,7 +407,7 @@ def calibrate(plan: Plan, release: Release) -> Calibration:
 
 
 def require_pilot(study: Study) -> LevelBeliefs:
-    """What is declared of beliefs, if the study can be a pilot."""
+    """The declared beliefs, if the study can be a pilot; else refuse."""
     if study.levels is None or study.features:
         raise InputError(
             f"Study {study.name!r} cannot be a pilot: that asks people for predictions (beliefs.centre = "
@@ -417,7 +417,7 @@ def require_pilot(study: Study) -> LevelBeliefs:
 
 
 def _centre(beliefs: LevelBeliefs, p: float, m: float) -> tuple[float, float]:
-    """μ̂ and k; of yes and no k depends on the centre, k = v/(μ(1 − μ))."""
+    """μ̂ and k; for yes and no k depends on the centre, k = v/(μ(1 − μ))."""
     k = beliefs.slope
     if not beliefs.strict:
         return (m - k * p) / (1 - k), k
@@ -430,7 +430,7 @@ def _centre(beliefs: LevelBeliefs, p: float, m: float) -> tuple[float, float]:
 
 
 def _standard_error(release: Release, beliefs: LevelBeliefs, k: float) -> float:
-    """That of the centre, half the scale being 1."""
+    """The standard error of the centre, half the scale being 1."""
     estimate, ratio, n = release.estimate(), release.payment.ratio, release.players
     if estimate is None or ratio is None:
         raise InputError("The release does not say how predictions were released.")
@@ -443,7 +443,7 @@ def _standard_error(release: Release, beliefs: LevelBeliefs, k: float) -> float:
 
 
 def _main_wave(study: Study, beliefs: LevelBeliefs, centre: float, error: float) -> dict[str, Any]:
-    """The study of the main wave: the same question alone, and the beliefs that the pilot found."""
+    """The study of the main wave: the answer alone is asked for, with the pilot's centre as its belief."""
     record = study.declared.model_dump(mode="json", exclude_none=True, exclude_defaults=True)
     record.pop("payments", None)
     if study.shares is None:
@@ -454,7 +454,7 @@ def _main_wave(study: Study, beliefs: LevelBeliefs, centre: float, error: float)
 
 
 def _main_shares(beliefs: LevelBeliefs, centre: float, error: float) -> dict[str, object]:
-    """Of yes and no, and of ratings: the share is uniform with this mean and standard deviation."""
+    """Beliefs for yes and no and for ratings: the share is uniform with this mean and standard deviation."""
     spread = REACH * math.hypot(beliefs.sure, error) / 2
     share = (1 + centre) / 2
     section: dict[str, object] = {
@@ -468,10 +468,10 @@ def _main_shares(beliefs: LevelBeliefs, centre: float, error: float) -> dict[str
 def _main_numbers(
     study: Study, record: dict[str, dict[str, object]], centre: float, error: float
 ) -> dict[str, object]:
-    """Beliefs about the centre, of which people are so sure and the pilot so unsure, and noise as wide as answers are.
+    """Beliefs about the centre, as sure as people and the pilot are, and noise as wide as answers scatter.
 
-    Beliefs reach equally far to both sides, by two standard deviations at least: where the declared range ends before,
-    it is widened.
+    Beliefs reach equally far to both sides, at least two standard deviations: a declared range that ends earlier is
+    widened.
     """
     response, beliefs = study.response, study.declared.beliefs
     half = (response.high - response.low) / 2
@@ -495,11 +495,11 @@ def _to_four_digits(value: float) -> float:
     return float(f"{value:.4g}")
 
 
-# What a published pilot would do
+# The value of a published pilot
 
 
 def pilot_size(people: Numbers, epsilon: Numbers, *, noise_variance: float, bound: float) -> Numbers:
-    """N_eff = σ²/(σ²/N + 8Y²/(Nε)²): how many answers without noise a pilot of N people at ε is worth.
+    """N_eff = σ²/(σ²/N + 8Y²/(Nε)²): the number of noiseless answers that a pilot of N people at ε is worth.
 
     One sum of answers in ±bound, released with Laplace noise of scale 2Y/ε.
     """
@@ -507,10 +507,10 @@ def pilot_size(people: Numbers, epsilon: Numbers, *, noise_variance: float, boun
 
 
 def pilot_cost(people: Numbers, *, variance: float, noise_variance: float) -> Numbers:
-    """(1 + ω)²/4ω, ω = v_p/σ²: the cost of deterring a lie after a published pilot worth so many answers.
+    """(1 + ω)²/4ω, ω = v_p/σ²: the relative cost of deterring a lie after a published pilot worth this many answers.
 
-    The least there can be is 1, at v_p = σ². Predictions range over R = z√v_p, payments over 4bR², and a lie Δ is
-    deterred by b = τh(ε)/(sΔ)²: a precise pilot makes R small like √v_p, but s like v_p.
+    Its minimum is 1, at v_p = σ². Predictions range over R = z√v_p, payments over 4bR², and a lie Δ is deterred by b =
+    τh(ε)/(sΔ)²: a precise pilot makes R small like √v_p, but s like v_p.
     """
     omega = 1 / (noise_variance / variance + people)
     return (1 + omega) ** 2 / (4 * omega)

@@ -1,6 +1,6 @@
-"""The errata of the paper: what it says, what holds, and one example of each in which both are numbers.
+"""The errata of the paper: its claim, what holds, and an example of each in which both are numbers.
 
-errata.toml has the words; e3 computes the two numbers of E3, in the example given there.
+errata.toml has the texts; e3 computes the two numbers of E3, in the example given there.
 """
 
 from __future__ import annotations
@@ -32,16 +32,16 @@ DELTA, TAIL = 0.25, 2.0
 #: Pr[c ≤ τ] = 1 − τ⁻²: the law of costs that Assumption `tail` allows with equality, for p = 2.
 COSTS = ParetoCosts(tail=TAIL, scale=1.0)
 STEP = 1e-3
-#: Far enough for the leading power of n to be all that is left; the published bound gets there late.
+#: An n so large that only the leading power is left; the published bound gets there late.
 FAR, FARTHER = 1e16, 1e60
 
 
 @dataclass(frozen=True)
 class Erratum:
-    """One mistake of the paper, or one place where much more holds than it says.
+    """A mistake of the paper, or a claim that falls far short of what holds.
 
-    published and correct are the two numbers of the example, and meaning is what they measure; test is the name of the
-    test that shows the erratum without the code that computes it here.
+    published and correct are the two numbers of the example, and meaning is what they measure; test names the test that
+    shows the erratum independently of the code here.
     """
 
     number: str
@@ -57,7 +57,7 @@ class Erratum:
     test: str
 
     def numbers(self) -> tuple[str, str]:
-        """published and correct as people read them, with as many digits as it takes to tell them apart."""
+        """published and correct as text, with enough digits to tell them apart."""
         for digits in range(3, MOST_DIGITS):
             shown = signed_number(self.published, digits), signed_number(self.correct, digits)
             if shown[0] != shown[1]:
@@ -66,12 +66,12 @@ class Erratum:
 
 
 def errata() -> tuple[Erratum, ...]:
-    """The errata of the paper, E1 first, with numbers computed now: about a second of work, the same every time."""
+    """The errata of the paper, in order, with numbers computed now: about a second of work, the same every time."""
     return tuple(_compute(number, words) for number, words in _texts().items())
 
 
 def find(number: str) -> Erratum:
-    """One erratum by its number, as E3."""
+    """The erratum with this number, such as E3."""
     texts, wanted = _texts(), number.strip().upper()
     if wanted not in texts:
         raise InputError(f"There is no erratum {number!r}; they are numbered E1 to {[*texts][-1]}.")
@@ -79,7 +79,7 @@ def find(number: str) -> Erratum:
 
 
 def _texts() -> dict[str, dict[str, str]]:
-    """What errata.toml says of each, in order."""
+    """The texts of errata.toml, in order."""
     return tomllib.loads((files("truthful") / "errata.toml").read_text(encoding="utf-8"))
 
 
@@ -91,14 +91,14 @@ def _compute(number: str, texts: dict[str, str]) -> Erratum:
 
 
 class Pair(NamedTuple):
-    """What the paper's claim comes to, what holds, and the numbers that the text mentions, by name."""
+    """The values of the paper's claim and of what holds, and the numbers that the text mentions, by name."""
 
     published: float
     correct: float
     mentioned: Mapping[str, Any] = MappingProxyType({})
 
 
-# What several errata are shown on: the paper's model and schedule, and the exact error of ridge regression.
+# Shared by several errata: the paper's model and schedule, and the exact error of ridge regression.
 
 
 def model(d: int, B: float = 1.0, M: float = 1.0) -> Model:
@@ -117,7 +117,7 @@ def corollary(n: float, d: int = 2, B: float = 1.0, M: float = 1.0) -> Setting:
 
 
 def sensitivity(B: float, M: float, gamma: float) -> float:
-    """What the paper says that one record moves the ridge estimate by, at most."""
+    """The paper's bound on how far one record moves the ridge estimate."""
     return float(published.sensitivity(setting(1, 1.0, model=model(1, B, M), gamma=gamma)))
 
 
@@ -127,7 +127,7 @@ def ridge(gram: float, cross: float, gamma: float) -> float:
 
 
 def ridge_moments(m: int, gamma: float, d: int) -> tuple[float, float]:
-    """E tr(A⁻²)γ²/d and E tr(A⁻¹GA⁻¹), A = γI + G: what the squared bias is of ‖θ‖², and the variance of σ².
+    """E tr(A⁻²)γ²/d and E tr(A⁻¹GA⁻¹), A = γI + G: the squared bias per ‖θ‖², and the variance per σ².
 
     G = XᵀX over m players. With κ(γ) = E tr(A⁻¹)/d, E tr(A⁻²)/d = −κ′(γ), by a central difference; and
     A⁻¹GA⁻¹ = A⁻¹ − γA⁻².
@@ -140,7 +140,7 @@ def ridge_moments(m: int, gamma: float, d: int) -> tuple[float, float]:
 def ridge_error(m: int, gamma: float, d: int, *, scale: float) -> float:
     """E‖θ̂ − θ‖² of the paper's private ridge on truthful reports at ‖θ‖ = 1, σ² = 1/3: exact.
 
-    Bias, variance, and d(d+1)s² for noise of this scale s.
+    It is squared bias, plus variance, plus d(d+1)s² for noise of this scale s.
     """
     bias, variance = ridge_moments(m, gamma, d)
     return bias + variance / 3 + d * (d + 1) * scale**2
@@ -241,7 +241,7 @@ def e12() -> Pair:
         return ridge_error(n, gamma, d, scale=float(published.noise_scale(s.at(gamma=gamma))))
 
     best = minimize_scalar(error, bounds=(math.log(10), math.log(n)), method="bounded")
-    # As the paper, half of the total for the published estimate.
+    # As in the paper, half of the total ε for the published estimate.
     return Pair(float(best.fun), float(proved.accuracy(s.at(epsilon=s.epsilon / 2))))
 
 

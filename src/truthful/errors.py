@@ -1,4 +1,4 @@
-"""What can go wrong, as two kinds: bad input (exit code 2) and a request that is refused (exit code 1).
+"""Two kinds of errors: bad input (exit code 2) and a refused request (exit code 1).
 
 Every message names the value, says what was expected and what to do.
 """
@@ -12,7 +12,7 @@ from typing import Any
 class Option:
     """A setting that a message names: `on_bad='clip'` in Python, `--on-bad clip` on the command line.
 
-    `python` is how it is written in Python, where that is otherwise.
+    `python` is its form in Python, where that differs.
     """
 
     name: str
@@ -28,9 +28,9 @@ class Option:
 
 
 class TruthfulError(Exception):
-    """Base of every error this package raises on purpose: a message in parts, of which some may be settings.
+    """Base of all errors this package raises on purpose: a message in parts, some of which may be settings.
 
-    `title` is the word that stands before its message.
+    `title` is the word before its message.
     """
 
     title = "Error"
@@ -48,7 +48,7 @@ class TruthfulError(Exception):
 
     @property
     def details(self) -> Mapping[str, Any]:
-        """What a program can make use of beside the message, as JSON has it."""
+        """Details for programs, beside the message, as JSON."""
         return {}
 
 
@@ -60,14 +60,14 @@ class InputError(TruthfulError, ValueError):
 
 @dataclass(frozen=True)
 class Problem:
-    """One thing that is wrong with a study: where, such as ("features", 1, "low"), and in a sentence that says so."""
+    """One thing wrong with a study: where, such as ("features", 1, "low"), and a sentence that says what."""
 
     location: tuple[int | str, ...]
     sentence: str
 
 
 class InvalidStudy(InputError):
-    """A study file, called `source`, with all that is wrong with it."""
+    """A study file, named `source`, and all that is wrong with it."""
 
     def __init__(self, source: str, problems: tuple[Problem, ...]) -> None:
         super().__init__(source, problems)
@@ -82,19 +82,19 @@ class InvalidStudy(InputError):
 
 
 class FileNote(UserWarning):
-    """Something in a file was not read as it stands there, for a reason that the note gives."""
+    """Something in a file was not read as written, for the reason given."""
 
 
 class Refused(TruthfulError):
-    """The input is well formed, but what it asks for is not done: it would be unsafe or impossible."""
+    """The input is well formed, but the request would be unsafe or impossible."""
 
     title = "Refused"
 
 
 class WorseThanPromised(Refused):
-    """What could be guaranteed for those who answered is less than the plan promised. Nothing was drawn.
+    """The guarantees for those who answered fall short of the plan's. Nothing was drawn.
 
-    less says in what; promised and found are guarantees, as planned and as they would be.
+    less says where; promised and found are guarantees, as planned and as they would be.
     """
 
     def __init__(self, less: str, advice: str, promised: object, found: object) -> None:

@@ -24,19 +24,19 @@ def canonical_json(record: Any) -> bytes:
 
 
 def sha256(record: Any) -> str:
-    """The hash of a record's canonical form: how a record names what it came from."""
+    """The hash of a record's canonical form, by which other records refer to it."""
     return hashlib.sha256(canonical_json(record)).hexdigest()
 
 
 def pretty_json(record: Any) -> str:
-    """A record as people read it."""
+    """A record as JSON for people."""
     return json.dumps(record, indent=2, ensure_ascii=False, allow_nan=False) + "\n"
 
 
 def write_atomically(path: Path, content: str | bytes, *, private: bool = False) -> None:
     """Write a file so that a reader, or a crash, sees either the old file or the whole new one. Text is UTF-8.
 
-    A private one is never open to anybody but its owner.
+    A private file is never open to anybody but its owner.
     """
 
     def opened(name: str, flags: int) -> int:
@@ -50,14 +50,14 @@ def write_atomically(path: Path, content: str | bytes, *, private: bool = False)
 
 
 def write_quickly(path: Path, content: str) -> None:
-    """Write a small file that a reader sees whole; it may be lost with the machine's power."""
+    """Write a small file that readers see whole; a power failure may lose it."""
     with written_whole(path) as temporary:
         temporary.write_text(content, encoding="utf-8")
 
 
 @contextmanager
 def written_whole(path: Path) -> Iterator[Path]:
-    """A name beside `path` to write to; it becomes `path` if the block ends well, and is gone otherwise."""
+    """A name beside `path` to write to; it becomes `path` if the block succeeds, and is removed otherwise."""
     temporary = path.with_name(f".{path.name}.{secrets.token_hex(8)}")
     try:
         yield temporary
@@ -67,7 +67,7 @@ def written_whole(path: Path) -> Iterator[Path]:
 
 
 def sync(path: Path) -> None:
-    """Wait until a file that was written by other means is on the disk, or the names in a directory.
+    """Wait until a file written by other means, or the names in a directory, are on disk.
 
     A rename is durable only after its directory is.
     """
@@ -83,7 +83,7 @@ def publish_directory(built: Path, final: Path) -> None:
     for path in built.iterdir():
         sync(path)
     sync(built)
-    # os.rename refuses a non-empty target directory; an empty one was never a release.
+    # os.rename refuses a target directory that is not empty; an empty one was never a release.
     os.rename(built, final)
     sync(final.parent)
 
@@ -92,7 +92,7 @@ def publish_directory(built: Path, final: Path) -> None:
 def exclusive(path: Path) -> Iterator[bool]:
     """Hold a lock on a file (made if need be) or a directory while the block runs; yields whether it was free.
 
-    It was not if somebody else holds it, or renamed what the path named before it could be locked. A killed holder
+    It was not free if somebody else holds it, or if the path was renamed before it could be locked. A killed holder
     frees it.
     """
     descriptor = os.open(path, os.O_RDONLY if path.is_dir() else os.O_RDWR | os.O_CREAT, 0o644)

@@ -1,4 +1,4 @@
-"""Numbers, commands and records as people read them."""
+"""Numbers, commands and records formatted for people."""
 
 from __future__ import annotations
 
@@ -8,14 +8,14 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-#: What a seeded run must say wherever it is seen.
+#: The warning that a seeded run must show everywhere.
 REHEARSAL = (
     "REHEARSAL: the noise comes from a seed, so it protects nobody. Do not use it on people's answers."
 )
 
 
 def command(*words: str | Path) -> str:
-    """A command to run, its paths quoted so that a shell reads them as they are."""
+    """A command to run, its paths quoted for a shell."""
     return f"truthful {shlex.join(map(str, words))}"
 
 
@@ -34,7 +34,7 @@ def signed_number(value: float, digits: int = 3) -> str:
 
 
 def to_within(value: float, width: float) -> str:
-    """A number as precise as an interval of this width makes it: a hundredth of the width still shows."""
+    """A number as precise as an interval of this width allows: a hundredth of the width still shows."""
     if not width > 0:
         return number(value)
     decimals = 1 - math.floor(math.log10(width / 2))
@@ -42,19 +42,19 @@ def to_within(value: float, width: float) -> str:
 
 
 def interval(value: float, low: float, high: float) -> tuple[str, str, str]:
-    """A value and the ends of its interval, all as precise as that makes them."""
+    """A value and the ends of its interval, to the precision it allows."""
     width = high - low
     return to_within(value, width), to_within(low, width), to_within(high, width)
 
 
-#: What a hundredth of a currency's unit is called, where people count in them.
+#: The name of a hundredth of a currency's unit, where people use one.
 HUNDREDTHS = dict.fromkeys(("USD", "EUR", "CAD", "AUD", "NZD", "SGD", "HKD", "ZAR"), "cents") | {
     "GBP": "pence"
 }
 
 
 def cents(amount: float, currency: str) -> float | None:
-    """An amount below one unit in hundredths of it, of two digits or three; None where it is told in units."""
+    """An amount below one unit in hundredths, to two or three digits; None where it is given in units."""
     told = 100 * amount
     if currency not in HUNDREDTHS or not 0 < abs(told) < 99.5:
         return None
@@ -62,7 +62,7 @@ def cents(amount: float, currency: str) -> float | None:
 
 
 def money(amount: float, currency: str, decimals: int | None = None) -> str:
-    """An amount with its currency, never in scientific notation: below one unit in cents, or else in three digits."""
+    """An amount with its currency, never in scientific notation: in cents below one unit, else to three digits."""
     if decimals is None and (told := cents(amount, currency)) is not None:
         digits = 2 if abs(told) < 10 else 3
         return f"{f'{told:g}' if told >= 2 else number(told, digits)} {HUNDREDTHS[currency]}"
@@ -72,7 +72,7 @@ def money(amount: float, currency: str, decimals: int | None = None) -> str:
 
 
 def percent(share: float, decimals: int = 2) -> str:
-    """A share, rounded down: 100% is said only of all."""
+    """A share, rounded down: only the whole is 100%."""
     # The tiny addend keeps 0.29, whose float is below it, from becoming 28.99.
     step = 10**decimals
     return f"{math.floor(share * 100 * step + 1e-9) / step:.6g}%"
@@ -84,11 +84,11 @@ def points(value: float, digits: int = 3) -> str:
 
 
 def share(value: float, width: float) -> str:
-    """A share in percent, as precise as an interval of this width makes it."""
+    """A share in percent, as precise as an interval of this width allows."""
     return f"{to_within(100 * value, 100 * width)}%"
 
 
-#: Odds beyond this to one are no privacy, and are not told as numbers.
+#: Odds beyond this to one are no privacy, and are not shown as numbers.
 MOST_ODDS = 99
 
 
@@ -104,18 +104,18 @@ def even_odds(epsilon: float) -> tuple[float, float]:
 
 
 def odds(epsilon: float) -> str:
-    """The same in words, as 52.5:47.5; where nobody is protected, only that they are beyond 99:1."""
+    """The odds in words, as 52.5:47.5; where nobody is protected, only that they are beyond 99:1."""
     better, against = even_odds(epsilon)
     return f"{better:.1f}:{against:.1f}" if protects(epsilon) else f"more than {MOST_ODDS}:1"
 
 
-# Records that a notebook shows. How they look is known far below, and the package itself says where.
+# Records that a notebook shows. Their look is defined in a later module, and the package itself says where.
 
 _viewers: list[Callable[[], Any]] = []
 
 
 def show_with(viewer: Callable[[], Any]) -> None:
-    """Have records shown by what this gives, asked for when the first is shown."""
+    """Set the viewer of records; it is asked for when the first one is shown."""
     _viewers[:] = [viewer]
 
 

@@ -1,4 +1,4 @@
-"""The geometry of a roster: all that the bounds of the estimator `instruments` need to know of people's features.
+"""The geometry of a roster: everything the bounds of the estimator `instruments` need from people's features.
 
 Given the features X of those who answer and their instruments Z, with M = ZᵀX and G = XᵀX/n, all is in closed form:
 
@@ -31,13 +31,13 @@ from truthful.moments import (
 )
 from truthful.noise import L2Laplace, laplace
 
-#: People whose noise differs by less than this part of it are taken together, by the worst of each of their numbers.
+#: People whose noise differs by less than this part are grouped, with the worst of each of their numbers.
 ALIKE = 0.02
-#: Of the largest influences so many are kept by themselves, others by groups that differ by less than this ratio.
+#: The number of largest influences kept individually; the others are grouped, within this ratio.
 EACH_RANK, RANK_RATIO = 256, 1.004
-#: Of people who are brought in parts about so many are kept, for what is said of people on average.
+#: How many people, about, to keep of those brought in parts, for averages over people.
 MOST_KEPT = 100_000
-#: Spared for sums of lengths that are drawn from a design: so many standard deviations.
+#: Slack for sums of lengths that are drawn from a design, in standard deviations.
 DEVIATIONS = 3.1
 ROWS = 65_536
 
@@ -46,7 +46,7 @@ ROWS = 65_536
 class Largest:
     """The sum of the k largest of n numbers, for every k: never too small, and by at most half a per cent too large.
 
-    Linear between the ranks that are kept.
+    Linear between the ranks kept.
     """
 
     ranks: Floats
@@ -64,10 +64,10 @@ class Largest:
 
 @dataclass(frozen=True, eq=False)
 class Lengths:
-    """The lengths ‖x‖ of people who may have to be paid, ascending; `factor` of each stand for those of the roster.
+    """The lengths ‖x‖ of people who may have to be paid, ascending; each counts `factor` times.
 
-    Where people are yet to be drawn, `drawn` is how many of these say as much of their sums: 3.1 standard deviations
-    are spared.
+    Where people are yet to be drawn, `drawn` is the effective sample size of their sums: 3.1 standard deviations are
+    added as slack.
     """
 
     r: Floats
@@ -76,7 +76,7 @@ class Lengths:
 
     @cached_property
     def _above(self) -> Floats:
-        """Σ1, Σr, Σr², Σr³ and Σr⁴ over those from each place on."""
+        """Σ1, Σr, Σr², Σr³ and Σr⁴ over the lengths from each place on."""
         powers = np.stack([self.r**power for power in range(5)])
         return np.concatenate([np.cumsum(powers[:, ::-1], axis=1)[:, ::-1], np.zeros((5, 1))], axis=1)
 
@@ -98,7 +98,7 @@ class Lengths:
         return self._spare(a * below + base, a**2 * below + squares), self._spare(*gain)
 
     def _spare(self, total: Floats, squares: Floats) -> Floats:
-        """A total of so many numbers of this sum of squares, with what is spared for the chance of who is drawn."""
+        """A total of numbers with this sum of squares, with slack for the chance of who is drawn."""
         if math.isinf(self.drawn):
             return np.asarray(self.factor * total)
         n = len(self.r)
@@ -114,14 +114,14 @@ def _polynomials(powers: Floats, first: Floats, second: Floats) -> tuple[Floats,
 
 @dataclass(frozen=True, eq=False)
 class SomeLengths:
-    """So many lengths between `least` and 1, of which only the mean square is known."""
+    """Lengths between `least` and 1, of which only the number and the mean square are known."""
 
     players: int
     mean_square: float
     least: float
 
     def totals(self, a: Floats, b: Floats, c: Floats, linear: float) -> tuple[Floats, Floats]:
-        """As of `Lengths`, at most: max(a, 3bc²r²) is convex in r², so that the chord over all r² lies above it."""
+        """Upper bounds on `Lengths.totals`: max(a, 3bc²r²) is convex in r², so the chord over all r² lies above it."""
         a, b, c = np.broadcast_arrays(*(np.asarray(part, dtype=np.float64) for part in (a, b, c)))
         at = (self.mean_square - self.least**2) / max(1 - self.least**2, 1e-300)
         low, high = (np.maximum(a, 3 * b * c**2 * end) for end in (self.least**2, 1.0))
@@ -133,24 +133,24 @@ class SomeLengths:
 
 @dataclass(frozen=True, eq=False)
 class TotalsOf:
-    """Lengths of which only the mean square is kept, and what they lead to at one a, b and c."""
+    """Lengths of which only the mean square is kept, and their totals at one a, b and c."""
 
     base: float
     gain: float
     mean_square: float
 
     def totals(self, a: Floats, b: Floats, c: Floats, linear: float) -> tuple[Floats, Floats]:
-        """As of `Lengths`, whatever is asked: those that were added up."""
+        """The totals kept, whatever the arguments."""
         return np.asarray(self.base), np.asarray(self.gain)
 
 
 @dataclass(frozen=True, eq=False)
 class Geometry:
-    """A roster under instruments, of so many people who answer. Numbers at another size of it: `at`.
+    """The geometry of a number of respondents under instruments. For another number: `at`.
 
-    noise and sampling are ‖M⁻¹‖²_F and ‖B‖²_F, operator is ‖B‖, influence sums of the largest ‖B_j‖: the pairs are for
-    coefficients and for predictions. worst has a row for each group of people who are alike: the largest τ, v, v/τ, r/τ
-    and r among them. leverage is the largest h_i. lengths are of all who may have to be paid.
+    noise and sampling are ‖M⁻¹‖²_F and ‖B‖²_F, operator is ‖B‖, influence has sums of the largest ‖B_j‖: the pairs are
+    for coefficients and for predictions. worst has a row for each group of similar people: their largest τ, v, v/τ, r/τ
+    and r. leverage is the largest h_i. lengths cover all who may have to be paid.
     """
 
     players: int
@@ -165,18 +165,18 @@ class Geometry:
     """The root mean square of τ_i/‖x_i‖ over people, weighted by ‖x‖²."""
     lengths: Lengths | SomeLengths | TotalsOf
     people: tuple[Floats, Floats]
-    """(r, τ) of everybody with features of any length, for what is said of people on average."""
+    """(r, τ) of everybody whose features are not all 0, for averages over people."""
     effects: Floats | None = None
-    """Of each effect, a row w of θ, ‖M⁻ᵀw‖², w·M⁻¹ZᵀZM⁻ᵀw and the largest |w·B_j|, where answers are shares."""
+    """For each effect, a row w of θ: ‖M⁻ᵀw‖², w·M⁻¹ZᵀZM⁻ᵀw and the largest |w·B_j|, where answers are shares."""
     believed: Floats | None = None
-    """What groups of these people believe, where answers are shares (truthful.bounds.share_bounds)."""
+    """Beliefs of groups of these people, where answers are shares (truthful.bounds.share_bounds)."""
     norm: str = "l2"
-    """That in which instruments are at most 1 long, and by which noise falls off."""
+    """The norm in which instruments have length at most 1, and by which the noise density decays."""
     matrices: tuple[Floats, Floats, Floats] | None = None
-    """M⁻¹, ZᵀZ and G, from which the laws of single numbers follow."""
+    """M⁻¹, ZᵀZ and G, from which the error laws of single numbers follow."""
 
     def matrices_of(self, players: int) -> tuple[Floats, Floats, Floats]:
-        """M⁻¹, ZᵀZ and G of so many people who are spread as these are."""
+        """M⁻¹, ZᵀZ and G for this many people, distributed like these."""
         if self.matrices is None:
             raise InputError("The geometry has no matrices; measure people's features again.")
         (inverse, ZZ, G), f = self.matrices, self.players / players
@@ -184,17 +184,17 @@ class Geometry:
 
     @property
     def noise_variance(self) -> float:
-        """That of the noise in b̃ in any direction, at scale 1."""
+        """The variance of the noise in b̃ in any direction, at scale 1."""
         return laplace(self.norm, self.dimension, 1.0).marginal_variance
 
     @property
     def longest(self) -> float:
-        """The greatest length, in L2, of an instrument: |w_ij| ≤ τ_i times that."""
+        """The largest L2 length of an instrument: |w_ij| ≤ τ_i times that."""
         return longest_instrument(self.norm, self.dimension)
 
 
 class _Parts(NamedTuple):
-    """What a pass over people leaves of each."""
+    """The numbers of each person that a pass over people keeps."""
 
     r: Floats
     h: Floats
@@ -204,7 +204,7 @@ class _Parts(NamedTuple):
     prediction_influence: Floats
 
     def rows(self) -> Floats:
-        """τ, v, v/τ, r/τ and r of people with features of any length."""
+        """τ, v, v/τ, r/τ and r of people whose features are not all 0."""
         tau, v, r = (part[self.r > 0] for part in (self.tau, self.v, self.r))
         return np.stack([tau, v, v / tau, r / tau, r], axis=1)
 
@@ -245,10 +245,10 @@ def measure(kx: Floats, kz: Floats, lengths: Lengths | None = None, norm: str = 
 
 
 class Measuring:
-    """The geometry of very many people, who are brought in parts: memory does not grow with them.
+    """The geometry of very many people, brought in parts, in constant memory.
 
-    Sums over everybody are known from a first pass. Of people's own numbers the worst of those who are alike are kept,
-    of influences the sums that `Largest` needs, and of payments what they can add up to at one a, b and c.
+    Sums over everybody are known from a first pass. Kept are the worst numbers of similar people, the sums of
+    influences that `Largest` needs, and the totals of payments at one a, b and c.
     """
 
     def __init__(self, sums: Sums, a: float, b: float, c: float, linear: float) -> None:
@@ -264,7 +264,7 @@ class Measuring:
         self._apart = max(1, self._n // MOST_KEPT)
 
     def add(self, kx: Floats, kz: Floats) -> Floats:
-        """Take in people by features and instruments on the grid; gives their leverages."""
+        """Take in people by features and instruments on the grid; return their leverages."""
         part = _part(kx / GRID, kz / GRID, self.inverse, self._ZZ, self._root)
         for tally, numbers in zip(self._influence, (part.influence, part.prediction_influence), strict=True):
             tally.add(numbers)
@@ -279,7 +279,7 @@ class Measuring:
         return part.h
 
     def geometry(self) -> Geometry:
-        """That of all who were brought."""
+        """The geometry of all who were brought."""
         square = float(np.trace(self._G))
         r, tau = (np.concatenate(parts) for parts in zip(*self._people, strict=True))
         return Geometry(
@@ -297,7 +297,7 @@ class Measuring:
 
 
 class _Tally:
-    """The largest of many numbers that are brought in parts: the first by themselves, others by how large they are."""
+    """The largest of many numbers brought in parts: the first individually, the others grouped by size."""
 
     def __init__(self) -> None:
         self._first = np.empty(0)
@@ -315,7 +315,7 @@ class _Tally:
             self._others[key] = (before[0] + count, before[1] + total)
 
     def largest(self) -> Largest:
-        """Within a group as if the first of it were as large as any can be, until nothing of it is left."""
+        """Sums of the largest, each group as if all in it had the largest value possible, until its sum is used up."""
         ranks: list[float] = list(range(len(self._first) + 1))
         sums: list[float] = [0.0, *np.cumsum(self._first[::-1]).tolist()]
         for key in sorted(self._others, reverse=True):
@@ -327,10 +327,10 @@ class _Tally:
 
 
 def coarse(sums: Sums, least_length: float, norm: str = "l2") -> Geometry:
-    """Bounds of the same numbers from the sums alone, for very many people: ‖x‖ ≤ 1, and not below `least_length`.
+    """Bounds on the geometry from the sums alone, for very many people: ‖x‖ ≤ 1, and not below `least_length`.
 
-    τ ≤ ‖M⁻¹‖/(1 − ‖M⁻¹‖), as h ≤ ‖M⁻¹‖; v ≤ ‖M⁻¹ZᵀZM⁻ᵀ‖/(1 − h)² and v/τ ≤ ‖ZᵀZ‖τ; r/τ ≤ ‖M‖. An influence is at
-    most ‖M⁻¹‖. In the sup norm instruments are √d long at most, and so many times are leverages and influences.
+    τ ≤ ‖M⁻¹‖/(1 − ‖M⁻¹‖), as h ≤ ‖M⁻¹‖; v ≤ ‖M⁻¹ZᵀZM⁻ᵀ‖/(1 − h)² and v/τ ≤ ‖ZᵀZ‖τ; r/τ ≤ ‖M‖. An influence is at most
+    ‖M⁻¹‖. In the sup norm instruments are √d long at most, and leverages and influences grow by that factor.
     """
     n, d = sums.count, sums.dimension
     inverse, ZZ, G = _matrices(sums)
@@ -363,12 +363,12 @@ def coarse(sums: Sums, least_length: float, norm: str = "l2") -> Geometry:
 
 
 def longest_instrument(norm: str, dimension: int) -> float:
-    """The greatest length, in L2, of what is at most 1 long in this norm."""
+    """The largest L2 length of a vector of length at most 1 in this norm."""
     return math.sqrt(dimension) if norm == "sup" else 1.0
 
 
 def effects_of(kx: Floats, kz: Floats, rows: Floats) -> Floats:
-    """‖M⁻ᵀw‖², w·M⁻¹ZᵀZM⁻ᵀw and the largest |w·M⁻¹ζ_j| of each row w, of features and instruments on the grid."""
+    """‖M⁻ᵀw‖², w·M⁻¹ZᵀZM⁻ᵀw and the largest |w·M⁻¹ζ_j| for each row w, from features and instruments on the grid."""
     X, Z = kx / GRID, kz / GRID
     W = np.linalg.solve((Z.T @ X).T, rows.T)
     B = Z @ W
@@ -376,7 +376,7 @@ def effects_of(kx: Floats, kz: Floats, rows: Floats) -> Floats:
 
 
 def leverages(X: Floats, Z: Floats, inverse: Floats) -> Floats:
-    """h_i of every row."""
+    """h_i for every row."""
     return np.asarray(np.einsum("ij,ij->i", X @ inverse, Z))
 
 
@@ -396,7 +396,7 @@ def _part(X: Floats, Z: Floats, inverse: Floats, ZZ: Floats, root: Floats) -> _P
 
 
 def _group_alike(rows: Floats, least: float = 1.0) -> Floats:
-    """The largest of each number among rows of about the same τ, counted from `least`."""
+    """The largest of each number among rows of similar τ, grouped from `least` up."""
     rows = rows[np.argsort(rows[:, 0])]
     group = np.floor(np.log(rows[:, 0] / least) / math.log1p(ALIKE)).astype(np.int64)
     starts = np.flatnonzero(np.append(True, group[1:] != group[:-1]))
@@ -404,13 +404,13 @@ def _group_alike(rows: Floats, least: float = 1.0) -> Floats:
 
 
 def _drop_exceeded(rows: Floats) -> Floats:
-    """The rows but for those that another exceeds in all."""
+    """The rows, without those that another exceeds in every number."""
     below = np.all(rows[:, None] <= rows[None], axis=2) & np.any(rows[:, None] < rows[None], axis=2)
     return np.asarray(rows[~np.any(below, axis=1)])
 
 
 def _of_sums(inverse: Floats, ZZ: Floats, root: Floats) -> dict[str, Any]:
-    """What follows from sums over everybody alone."""
+    """The numbers that follow from sums over everybody."""
     covariances = _covariances(inverse, ZZ, root)
     return {
         "noise": (float(np.sum(inverse**2)), float(np.sum((root @ inverse) ** 2))),
@@ -420,7 +420,7 @@ def _of_sums(inverse: Floats, ZZ: Floats, root: Floats) -> dict[str, Any]:
 
 
 def _covariances(inverse: Floats, ZZ: Floats, root: Floats) -> tuple[Floats, Floats]:
-    """BBᵀ, of coefficients and of predictions."""
+    """BBᵀ, for coefficients and for predictions."""
     cov: Floats = inverse @ ZZ @ inverse.T
     of_predictions: Floats = root @ cov @ root
     return cov, of_predictions

@@ -1,6 +1,6 @@
 """The exact samplers for releases: Laplace noise on the integer lattice, in integer arithmetic only.
 
-By the L2 norm, `sample`:
+`sample` uses the L2 norm:
 
     P(k) ∝ exp(−‖k‖_w / t),   ‖k‖_w = sqrt(Σ_j w_j k_j²),   t a positive fraction, w_j positive integers.
 
@@ -18,8 +18,8 @@ ones. Those are discrete Laplace draws (Canonne, Kamath and Steinke, "The discre
 privacy", 2020). Acceptance probabilities are irrational, and are met exactly: lazily drawn bits of a uniform
 number are compared with integer enclosures that are refined until the comparison is certain.
 
-By the sup norm, `sample_sup`: P(k) ∝ exp(−‖k‖_∞/t), which is as private for a sensitivity in that norm. It needs no
-roots: given a whole number r ≥ ‖k‖_∞ of the right law, k is uniform on the cube of that half-width.
+`sample_sup` uses the sup norm: P(k) ∝ exp(−‖k‖_∞/t), which is as private for a sensitivity in that norm. It needs no
+roots: given a whole number r ≥ ‖k‖_∞ of the right distribution, k is uniform on the cube of that half-width.
 """
 
 from __future__ import annotations
@@ -35,9 +35,9 @@ from typing import NamedTuple, Protocol
 from truthful import check
 from truthful.errors import InputError
 
-# The constants c_A, c_B are multiples of 2^-16, rounded down: what is lost in acceptance is about d·2^-16.
+# The constants c_A, c_B are multiples of 2^-16, rounded down: the loss of acceptance is about d·2^-16.
 SPLIT = 16
-# A leaf's rate sqrt(w) is rounded down to a multiple of 2^-64, so that its remainder is almost never felt.
+# A leaf's rate sqrt(w) is rounded down to a multiple of 2^-64, so that the remainder almost never matters.
 ROOT = 64
 # The bits of the first comparison; the precision doubles while a comparison is undecided.
 WORD = 32
@@ -51,12 +51,12 @@ class Bits(Protocol):
         ...
 
     def below(self, n: int) -> int:
-        """Uniform on 0, …, n−1, exactly."""
+        """A uniform integer in 0, …, n−1, exactly."""
         ...
 
 
 class SystemBits:
-    """The operating system's cryptographic generator, where nothing is to be repeated.
+    """The operating system's cryptographic generator, for draws that nobody should repeat.
 
     Nothing is buffered: bits kept in memory would be the same in two processes after a fork.
     """
@@ -69,7 +69,7 @@ class SystemBits:
 
 
 class HashedBits:
-    """Bits that a prefix determines: SHAKE-256 of the prefix and a block counter, which ends it.
+    """Bits determined by a prefix: SHAKE-256 of the prefix and a block counter, which ends it.
 
     The stream is the same on every platform and version, since it is no more than a hash.
     """
@@ -105,20 +105,20 @@ class HashedBits:
 
 
 class SeededBits(HashedBits):
-    """Bits that a seed determines, for rehearsals and tests."""
+    """Bits determined by a seed, for rehearsals and tests."""
 
     def __init__(self, seed: int) -> None:
         super().__init__(f"truthful/bits/{check.integer('seed', seed, least=0)}/".encode())
 
 
-#: Of a secret key: as many as the security level of SHAKE-256 has.
+#: The length of a secret key: the security level of SHAKE-256.
 KEY_BYTES = 32
 
 
 class KeyedBits(HashedBits):
-    """Bits that a secret key and a public label determine: without the key nobody tells them from fair ones.
+    """Bits determined by a secret key and a public label: without the key they cannot be told from fair ones.
 
-    The key comes first and has one length, so that no two of key, label and block are hashed alike.
+    The key comes first and has a fixed length, so that no two triples of key, label and block give the same input.
     """
 
     def __init__(self, key: bytes, label: str) -> None:
@@ -154,7 +154,7 @@ def sample_sup(dimension: int, scale: Fraction, bits: Bits) -> list[int]:
 
 
 def _ratio(scale: Fraction) -> tuple[int, int]:
-    """Numerator and denominator of a scale."""
+    """The numerator and denominator of a scale."""
     if type(scale) not in (Fraction, int):
         raise InputError(f"scale is {scale!r}; it must be a Fraction, so that no rounding enters the noise.")
     if not scale > 0:
@@ -186,7 +186,7 @@ def _constants(half: int, d: int) -> tuple[int, int]:
 
 
 def _weighted_laplace(weight: int, n: int, m: int, bits: Bits) -> int:
-    """P(k) ∝ exp(−sqrt(weight)·|k|·m/n): propose at a rational rate just below, accept with what is left."""
+    """P(k) ∝ exp(−sqrt(weight)·|k|·m/n): propose at a rational rate just below, accept with the remainder."""
     root = isqrt(weight)
     if root * root == weight:
         return discrete_laplace(n, m * root, bits)
@@ -202,7 +202,7 @@ def discrete_laplace(n: int, m: int, bits: Bits) -> int:
     while True:
         size = _geometric(n, m, bits)
         negative = bits.bits(1)
-        # Zero is kept with one sign only, else it would count twice.
+        # Zero is kept with one sign only; else it would count twice.
         if not (negative and size == 0):
             return -size if negative else size
 

@@ -1,8 +1,8 @@
-"""What needs little starts quickly: names that are loaded when they are first used, and loops that are compiled when
-they meet many numbers, and run as they stand when they meet a few.
+"""Lazy loading, so that small tasks start quickly: names load at first use, and loops compile once they meet many
+numbers; until then they run uncompiled.
 
-To load a compiler and compiled code takes longer than a person's own check of her payment takes without. What a loop
-computes is the same either way, to the bit, unless it was allowed to be reordered.
+Loading a compiler and compiled code takes longer than checking one's own payment without. A loop computes the same
+either way, to the bit, unless reordering was allowed.
 """
 
 from __future__ import annotations
@@ -16,7 +16,9 @@ from typing import Any, TypeVar, cast
 
 
 def lazy_names(package: str, homes: Mapping[str, tuple[str, ...]]) -> Callable[[str], Any]:
-    """A package's `__getattr__`: the names that each of its modules is the home of; with none, it is wanted itself."""
+    """A package's `__getattr__`, given the names that each of its modules defines; a module without names is loaded as
+    such.
+    """
     home_of = {name: module for module, names in homes.items() for name in names}
 
     def get(name: str) -> Any:
@@ -31,12 +33,12 @@ def lazy_names(package: str, homes: Mapping[str, tuple[str, ...]]) -> Callable[[
 
 F = TypeVar("F", bound=Callable[..., Any])
 
-#: Numbers that loops run over as they stand, all in all, before everything is compiled.
+#: How many numbers, in all, loops run over uncompiled before everything is compiled.
 FEW = 20_000
 
 
 class _Thread(threading.local):
-    inside = False  # a loop that runs as it stands
+    inside = False  # inside a loop that runs uncompiled
 
 
 _thread = _Thread()
@@ -45,7 +47,7 @@ _thread = _Thread()
 class Loop:
     """A function that numba compiles, with these options, once there is enough to do."""
 
-    done = 0  # numbers that all loops have run over as they stand
+    done = 0  # numbers that all loops have run over uncompiled
 
     def __init__(self, function: Callable[..., Any], options: dict[str, Any]) -> None:
         self._function, self._options = function, options
@@ -59,7 +61,7 @@ class Loop:
             size = _size(arguments)
             if "numba" not in sys.modules and Loop.done + size <= FEW:
                 Loop.done += size
-                _thread.inside = True  # the loops that it calls run as they stand, too
+                _thread.inside = True  # the loops that it calls run uncompiled too
                 try:
                     return self._function(*arguments)
                 finally:
@@ -68,7 +70,7 @@ class Loop:
         return cast(Callable[..., Any], self._compiled)(*arguments)
 
     def compile(self) -> Callable[..., Any]:
-        """The compiled function, which stands in this one's place from now on."""
+        """The compiled function, which replaces this one from now on."""
         if self._compiled is None:
             self._compiled = njit(**self._options)(self._function)
         return self._compiled
@@ -78,7 +80,7 @@ class Loop:
 
 
 def compiled(**options: Any) -> Callable[[F], F]:
-    """A decorator for loops. Those that call each other stand in one file, which is compiled as a whole."""
+    """A decorator for loops. Loops that call each other belong in one file, which is compiled as a whole."""
 
     def decorate(function: F) -> F:
         return cast(F, Loop(function, options))
@@ -100,7 +102,7 @@ def njit(**options: Any) -> Callable[[F], F]:
 
 
 def _compile(module: dict[str, Any]) -> None:
-    """All loops of a module, since they may call each other."""
+    """Compile all loops of a module, since they may call each other."""
     for name, value in list(module.items()):
         if isinstance(value, Loop):
             module[name] = value.compile()

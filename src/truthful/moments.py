@@ -25,12 +25,12 @@ GRID = 2**20  # steps of the grid in a unit
 PRODUCT = GRID**2  # a product of two grid integers counts units of 2^-40
 LARGEST_DIMENSION = 4000
 LARGEST_RESPONSE_BOUND = 256
-BLOCK = 2048  # rows that are dealt with at a time: they fit a near cache, and products of at most 2⁴⁸ add up in int64
+BLOCK = 2048  # rows in a block: they fit a near cache, and products of at most 2⁴⁸ add up in int64
 
 Groups = npt.NDArray[np.uint8]
 PythonIntegers = npt.NDArray[Any]  # object arrays of Python integers: no overflow, ever
 
-#: A matrix of whole numbers, row by row, in units of 2⁻¹⁰, by which features become instruments.
+#: A matrix of whole numbers, row by row, in units of 2⁻¹⁰, which turns features into instruments.
 Transform = tuple[tuple[int, ...], ...]
 TRANSFORM_UNIT = Fraction(1, 1024)
 
@@ -45,14 +45,14 @@ def grid_features(X: Any) -> Floats:
     X = check.matrix("features", X)
     if X.shape[1] > LARGEST_DIMENSION:
         raise InputError(f"There are {X.shape[1]} features; at most {LARGEST_DIMENSION} are possible.")
-    # One feature after the other: nobody's numbers depend on who stands beside her, or on how they lie in memory.
+    # One feature after the other: nobody's numbers depend on the rest of the batch, or on memory layout.
     columns = X.T
     with np.errstate(over="ignore"):
         k: Floats = np.multiply(columns, float(GRID), order="C")
         np.trunc(k, out=k)
         outside = np.einsum("ij,ij->j", k, k) > PRODUCT
     if outside.any():
-        # Divided by the largest entry first, so that squares stay finite.
+        # Divide by the largest entry first, so that squares stay finite.
         with np.errstate(under="ignore"):
             scaled = columns / np.where(outside, np.abs(columns).max(axis=0), 1.0)
             scaled /= np.where(outside, lengths(scaled.T), 1.0)
@@ -61,7 +61,7 @@ def grid_features(X: Any) -> Floats:
 
 
 def lengths(x: Floats) -> Floats:
-    """‖x‖ of every row: column by column, so that nobody's depends on who stands beside her, or on the layout."""
+    """‖x‖ of every row: column by column, so that it depends neither on the batch nor on the layout."""
     squares = np.zeros(len(x))
     for column in x.T:
         squares += column * column
@@ -77,7 +77,7 @@ def along(x: Floats, direction: Floats) -> Floats:
 
 
 def instruments_on_grid(kx: Floats, transform: Transform | None, norm: str = "l2") -> Floats:
-    """k_ζ of every row of k_x, both in steps of the grid; the transform None means ζ = x."""
+    """k_ζ for every row of k_x, both in steps of the grid; the transform None means ζ = x."""
     if transform is None:
         return kx
     # Exact: a sum of whole numbers below 2⁵³, and a power of two.
@@ -111,7 +111,7 @@ def _response_limit(response_bound: float) -> int:
 
 
 class Exact:
-    """Exact statistics: those of the same content are equal."""
+    """Exact statistics; equal if their content is."""
 
     def __eq__(self, other: object) -> bool:
         return isinstance(other, type(self)) and self._content() == other._content()
@@ -160,9 +160,9 @@ class Moments(Exact):
 class Sums(Exact):
     """Exact sums over all players of products with their instruments, in Python integers that count units of 2⁻⁴⁰.
 
-    `matrix` is Σ k_ζ k_xᵀ and `vector` is Σ k_ζ k_y: what is released. `features` is Σ k_x k_xᵀ and `instruments`
-    Σ k_ζ k_ζᵀ: what its accuracy follows from. `predictions` is the sum of what people think the others will say, in
-    steps of 2⁻²⁰, where they are asked. Those of two disjoint groups add.
+    `matrix` is Σ k_ζ k_xᵀ and `vector` is Σ k_ζ k_y: these are released. `features` is Σ k_x k_xᵀ and `instruments` Σ
+    k_ζ k_ζᵀ: they determine the accuracy. `predictions` is the sum of people's predictions of the others, in steps of
+    2⁻²⁰, where they are asked. The sums of two disjoint groups add.
     """
 
     count: int
@@ -202,7 +202,7 @@ class Sums(Exact):
 
 
 def moments(kx: Floats, ky: Floats) -> Moments:
-    """Exact moments of records on the grid, as `grid_features` and `grid_responses` give them."""
+    """Exact moments of records on the grid, as from `grid_features` and `grid_responses`."""
     added, k = sums(kx, ky, None), ky.astype(np.int64)
     squares = k * k  # at most 2⁵⁶, so that halves of 32 bits add up in int64
     square = int((squares >> 32).sum()) * 2**32 + int((squares & 0xFFFFFFFF).sum())
@@ -219,7 +219,7 @@ def group_moments(kx: Floats, ky: Floats, groups: Groups) -> tuple[Moments, Mome
 
 
 def sums(kx: Floats, ky: Floats, transform: Transform | None, norm: str = "l2") -> Sums:
-    """Exact sums over players on the grid, with the instruments of this transform, cut in this norm; None: ζ = x."""
+    """Exact sums over players on the grid, with this transform's instruments, cut in this norm; None: ζ = x."""
     if len(ky) != len(kx):
         raise InputError(f"responses has {len(ky)} entries; {len(kx)} were expected, one per player.")
     if not np.all((kx == np.floor(kx)) & (np.abs(kx) <= GRID)):
@@ -230,7 +230,7 @@ def sums(kx: Floats, ky: Floats, transform: Transform | None, norm: str = "l2") 
 
 
 class SumsTally:
-    """Adds up the sums of products with instruments as players come; the transform None means ζ = x."""
+    """Adds up sums of products with instruments as players come; the transform None means ζ = x."""
 
     def __init__(self, dimension: int, transform: Transform | None, norm: str = "l2") -> None:
         self.sums = Sums.zero(dimension)
@@ -252,7 +252,7 @@ class SumsTally:
 
 
 def longest_panel(largest: int) -> int:
-    """How many rows float64 sums exactly if no response is larger.
+    """The number of rows that float64 sums exactly if no response exceeds `largest`.
 
     With |k_x|, |k_ζ| ≤ 2²⁰ and |k_y| ≤ L (at least 2²⁰) no product exceeds 2²⁰·L: sums over 2⁵³/(2²⁰·L) rows stay
     within 2⁵³. k_y² is not summed.

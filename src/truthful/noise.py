@@ -1,20 +1,19 @@
-"""The Laplace laws on R^d that privacy noise has, density ∝ exp(−‖v‖/s) by the L2 or the sup norm; and how far an
-estimate is from the truth by noise and sampling, if people tell it.
+"""Laplace distributions of privacy noise on R^d, density ∝ exp(−‖v‖/s) by the L2 or the sup norm; and the error of an
+estimate from noise and sampling, under truthful reports.
 
-L2, of nearly every release: density ∝ exp(−‖v‖₂/s).
-Its direction is uniform and its norm is Gamma(d, s). It is a normal scale mixture: v = s·sqrt(τ)·Z with Z
-standard normal in R^d and τ ~ Gamma((d+1)/2, scale 2) independent (Andrews and Mallows, "Scale mixtures of
-normal distributions", 1974). Along any unit vector it is therefore s·sqrt(τ) times a standard normal, with
-characteristic function (1 + s²t²)^(−(d+1)/2): a difference of two independent Gamma((d+1)/2, s).
+L2, used by nearly every release: density ∝ exp(−‖v‖₂/s). Its direction is uniform and its norm is Gamma(d, s). It is a
+normal scale mixture: v = s·sqrt(τ)·Z with Z standard normal in R^d and τ ~ Gamma((d+1)/2, scale 2) independent (Andrews
+and Mallows, "Scale mixtures of normal distributions", 1974). Along any unit vector it is therefore s·sqrt(τ) times a
+standard normal, with characteristic function (1 + s²t²)^(−(d+1)/2): a difference of two independent Gamma((d+1)/2, s).
 
 Sup, density ∝ exp(−max|v_j|/s): v = s·R·U, R ~ Gamma(d+1) and U uniform on the cube [−1, 1]^d. Coordinates are
-uncorrelated, but what v is along a line depends on its direction.
+uncorrelated, but the distribution of v along a line depends on its direction.
 
 Under truthful reports the error of one coefficient is a sum of independent parts: sampling (normal, by the central
 limit theorem) and privacy noise. Given the random variances of the mixture the sum is normal, so its quantiles are a
-one- or two-dimensional integral, not a simulation. Noise by the sup norm is no such mixture: there they follow from
-the characteristic function. Plans and releases use the same laws: a plan says how wide intervals will be, a release how
-wide they are.
+one- or two-dimensional integral, not a simulation. Noise by the sup norm is no such mixture: there quantiles follow
+from the characteristic function. Plans and releases use the same distributions: a plan states how wide intervals will
+be, a release how wide they are.
 
 The samplers here are fast and in floating point, for simulations; releases use the exact ones of `truthful.lattice`.
 """
@@ -32,13 +31,13 @@ from scipy import special
 from truthful import check
 from truthful.check import Floats
 
-#: By which lengths are measured: of noise, and of how far one answer moves what is released.
+#: Norms for the length of noise, and for how far one answer moves the release.
 NORMS = ("l2", "sup")
 
 
 @dataclass(frozen=True)
 class L2Laplace:
-    """The law on R^dimension with density ∝ exp(−‖v‖₂/scale)."""
+    """The distribution on R^dimension with density ∝ exp(−‖v‖₂/scale)."""
 
     dimension: int
     scale: float
@@ -85,7 +84,7 @@ class L2Laplace:
 
 @dataclass(frozen=True)
 class SupLaplace:
-    """The law on R^dimension with density ∝ exp(−max|v_j|/scale)."""
+    """The distribution on R^dimension with density ∝ exp(−max|v_j|/scale)."""
 
     dimension: int
     scale: float
@@ -123,16 +122,16 @@ class SupLaplace:
 
 
 def laplace(norm: str, dimension: int, scale: float) -> L2Laplace | SupLaplace:
-    """The law by this norm."""
+    """The distribution by this norm."""
     return (L2Laplace if check.choice("norm", norm, NORMS) == "l2" else SupLaplace)(dimension, scale)
 
 
 def log_moments(norm: str, dimension: int, parts: Floats) -> Floats:
-    """ln E[exp(λ a·v)] at scale 1 at most, for all a, λ being such a part of the most that it can be.
+    """A bound on ln E[exp(λ a·v)] at scale 1 over all a, λ being these parts of its upper limit.
 
     L2: λ < 1/‖a‖ and it is −(d+1)/2·ln(1 − part²). Sup: λ < 1/(√d‖a‖). Given R, ln Π sinh(z_j)/z_j, z_j = λRa_j, is
-    concave in the z_j², so that of all a of one length it is largest where all |a_j| are the same; and there
-    E[(1 − part·ΣU_j/d)^−(d+1)] = Π_{k=0…d} 1/(1 − part·(1 − 2k/d)).
+    concave in the z_j², so among all a of one length it is largest where all |a_j| are equal; and there E[(1 −
+    part·ΣU_j/d)^−(d+1)] = Π_{k=0…d} 1/(1 − part·(1 − 2k/d)).
     """
     d = dimension
     if norm == "l2":
@@ -154,21 +153,21 @@ def normal_mixture(d: int) -> tuple[Floats, Floats]:
     step = min(0.2, 0.5 / math.sqrt(shape))
     u = step * np.arange(-math.ceil(45 / step), math.ceil(5 / step) + 1)
     log_weights = shape * (u - np.expm1(u))
-    # What is cut is below e^-42, also after the factor τ^(−1/2) that densities carry.
+    # The part cut off is below e^-42, also after the factor τ^(−1/2) that densities carry.
     keep = log_weights + np.abs(u) / 2 > -42
     weights = np.exp(log_weights[keep])
     return weights / weights.sum(), np.exp(u[keep] / 2) * math.sqrt(2 * shape)
 
 
 def _tail(d: int, z: Floats) -> Floats:
-    """P(v·e > z) at scale 1, z ≥ 0, by table: a search for a plan asks for it at millions of points."""
+    """P(v·e > z) at scale 1, z ≥ 0, by table: a search for a plan evaluates it at millions of points."""
     coefficients, ends = _log_tail(d)
     at = np.minimum(z, ends[-1])
     cell = np.minimum(np.searchsorted(ends, at, side="right") - 1, len(ends) - 2)
     return np.exp(piecewise(coefficients, cell, at - ends[cell]) - z)
 
 
-# On [0, 2^-10], and on half-octaves up to where the tail is 1e-17, polynomials with so many coefficients.
+# Polynomials with this many coefficients on [0, 2^-10], and on half-octaves up to where the tail is 1e-17.
 _LOW, _ORDER = -10, 18
 
 
@@ -191,7 +190,7 @@ def _log_tail(d: int) -> tuple[Floats, Floats]:
 
 
 def piecewise(coefficients: Floats, cell: npt.NDArray[np.intp], x: Floats) -> Floats:
-    """Σ_k coefficients[k, cell]·xᵏ, by Horner's rule; cells beyond the table are its ends."""
+    """Σ_k coefficients[k, cell]·xᵏ, by Horner's rule; cells beyond the table are clipped to its ends."""
     rows = np.take(coefficients, cell, axis=1, mode="clip")
     value: Floats = rows[-1]
     for row in rows[-2::-1]:
@@ -200,11 +199,11 @@ def piecewise(coefficients: Floats, cell: npt.NDArray[np.intp], x: Floats) -> Fl
     return value
 
 
-# How far estimates are off: the law of the error of one number, and of all together
+# Errors of estimates: the distribution of one number's error, and of all together
 
-#: How many standard deviations half a period of the Fourier series is: beyond there is a chance of 1e-8 at most.
+#: Half a period of the Fourier series, in standard deviations: errors beyond have a chance of 1e-8 at most.
 PERIOD = 12.0
-#: Terms of it at most, so many at a time, until all of these are below what matters.
+#: The most terms of it, how many to compute at a time, and the size below which they no longer matter.
 TERMS, FEW, SMALL = 1024, 16, 1e-8
 
 
@@ -217,12 +216,12 @@ class ErrorLaw:
 
     @classmethod
     def of(cls, variance: float, *noises: tuple[int, float]) -> ErrorLaw:
-        """With noises of these dimensions and scales; one of scale 0, in a number that answers do not move, is none."""
+        """An error law with noises of these dimensions and scales; a scale of 0 means none."""
         return cls(variance, tuple(L2Laplace(dimension, scale) for dimension, scale in noises if scale > 0))
 
     @property
     def whole_variance(self) -> float:
-        """With that of the privacy noises."""
+        """The variance, privacy noises included."""
         return self.variance + sum(noise.marginal_variance for noise in self.noises)
 
     def half_width(self, level: float) -> float:
@@ -238,7 +237,7 @@ class ErrorLaw:
         if largest == 0.0:
             return 0.0
 
-        # The tail is convex, so that Newton's steps from 0 rise to the root.
+        # The tail is convex, so Newton's steps from 0 rise to the root.
         h, step = 0.0, largest
         while step > 1e-12 * largest:
             excess = weights @ special.ndtr(-h / deviations) - (1.0 - level) / 2
@@ -258,13 +257,13 @@ class SupErrorLaw:
 
     @property
     def whole_variance(self) -> float:
-        """With that of the privacy noise."""
+        """The variance, privacy noise included."""
         return self.variance + self.noise.marginal_variance * float(np.sum(np.square(self.weights)))
 
     def half_width(self, level: float) -> float:
         """The h with P(|error| ≤ h) = level, to about 1e-5 of it.
 
-        P(|error| ≤ h) = h/L + Σ 2/(πk)·sin(πkh/L)·E[cos(πk·error/L)], where |error| > L has next to no chance.
+        P(|error| ≤ h) = h/L + Σ 2/(πk)·sin(πkh/L)·E[cos(πk·error/L)], where |error| > L is next to impossible.
         """
         deviation = math.sqrt(self.whole_variance)
         if deviation == 0.0:
@@ -298,7 +297,8 @@ Law = ErrorLaw | SupErrorLaw
 def law_given_features(
     inverse: Floats, spread: Floats, variance: float, noise: L2Laplace | SupLaplace, row: Floats
 ) -> Law:
-    """Given everybody's features, row·(θ̂ − θ) = row·Bz + row·M⁻¹N, the one exact in variance and the other in law.
+    """The error law of row·(θ̂ − θ) = row·Bz + row·M⁻¹N, given everybody's features: the first part exact in variance,
+    the second in distribution.
 
     spread is Σ ζζᵀ, and variance that of each answer.
     """
@@ -309,22 +309,22 @@ def law_given_features(
     return ErrorLaw.of(sampling, (noise.dimension, noise.scale * float(np.linalg.norm(w))))
 
 
-#: How often a test at the 95 % interval is to find the smallest effect.
+#: The power of a test by the 95 % interval at the smallest effect.
 POWER = 0.8
 
 
 def smallest_effect(law: Law, level: float) -> float:
-    """The effect that an interval of this level leaves 0 out for with probability 80 %, and more for larger ones.
+    """The effect at which an interval of this level excludes 0 with probability 80 %, and more for larger ones.
 
-    |effect + error| exceeds the half-width h if the error is above h − effect: with 80 % where that is the quantile of
-    20 %, −half_width(60 %). That it may exceed h on the wrong side is left out: power is a little more.
+    |effect + error| exceeds the half-width h if the error is above h − effect: with 80 % where that is the 20 %
+    quantile, −half_width(60 %). The chance of exceeding h on the wrong side is left out: power is a little higher.
     """
     return law.half_width(level) + law.half_width(2 * POWER - 1)
 
 
-#: Fixed draws from which the quantile of a length comes, and the deviations that are spared so that it is not too low.
+#: Fixed draws for the quantile of a length, and the standard deviations of slack so that it is not too low.
 DRAWS, SPARED = 40_000, 3.0
-#: So many draws must lie beyond a quantile for it to be read off them.
+#: The least number of draws beyond a quantile for it to be read off them.
 FEWEST_BEYOND = 100
 
 
@@ -333,8 +333,8 @@ def length_quantile(
 ) -> float:
     """A bound on ‖g + factor·v‖ that is exceeded with at most this chance, g normal and v noise.
 
-    In one dimension it is exact. In others it is read off fixed draws, three standard deviations of their number too
-    far out, or where they are too few it is the sum of what bounds either part with half the chance: Gaussian
+    In one dimension it is exact. In others it is read off fixed draws, with three standard deviations of their number
+    as slack; where they are too few it is the sum of bounds on both parts, each with half the chance: Gaussian
     concentration, √tr C + √(2‖C‖·ln(2/chance)), and ‖factor‖ times the quantile of ‖v‖, which is Gamma.
     """
     d = len(covariance)
@@ -357,7 +357,7 @@ def length_quantile(
     return sampling + float(np.linalg.norm(factor, 2)) * noise.scale * longest
 
 
-@lru_cache(maxsize=4)  # every plan of so many features has the same
+@lru_cache(maxsize=4)  # plans with equally many features share it
 def _draws(d: int, noise: L2Laplace | SupLaplace) -> tuple[Floats, Floats]:
     rng = np.random.default_rng(0)
     return rng.standard_normal((DRAWS, d)), noise.sample(rng, DRAWS)

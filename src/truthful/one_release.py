@@ -1,7 +1,7 @@
 """One release: a noisy sum of everybody's answers, from which each player's own can be taken out again.
 
-Released is b̃ = Σ ζ_i y_i + N at the whole ε, ζ being public instruments (truthful.instruments). With a public matrix M,
-θ̂ = M⁻¹b̃, and player i is scored against everybody else, who are what is left when her own report is taken out:
+The release is b̃ = Σ ζ_i y_i + N at the whole ε, ζ being public instruments (truthful.instruments). With a public
+matrix M, θ̂ = M⁻¹b̃, and player i is scored against everybody else, her own report being removed:
 
     h_i = x_iᵀM⁻¹ζ_i,    p_i = (x_i·θ̂ − h_i y_i)/(1 − h_i) = x_iᵀ(M − ζ_i x_iᵀ)⁻¹(b̃ − ζ_i y_i)
 
@@ -9,7 +9,7 @@ Released is b̃ = Σ ζ_i y_i + N at the whole ε, ζ being public instruments (
 p_i, draw by draw. And p_i is a function of the release and of her own record: by the billboard lemma all payments but
 her own, together with the release, are ε-private in her report. There is no other draw.
 
-Three ways to have M decide what is protected:
+The estimator's M decides what is protected:
 
     instruments        answers   M = Σ ζ_i x_iᵀ, exact: two data sets are neighbours if they differ in one answer.
     known-design       records   M = n·E[x xᵀ], declared; without i it is (n−1)·E[x xᵀ], so n/(n−1) for 1/(1 − h_i).
@@ -58,20 +58,20 @@ from truthful.scoring import PAYMENT_STEPS, RULES, Rule, pay, round_down
 
 ESTIMATORS = ("instruments", "known-design", "noisy-statistics")
 PAYMENTS = ("never-negative", "expected")
-#: Below, noise drowns everything; above, nobody is protected.
+#: Below this range noise drowns everything; above it nobody is protected.
 EPSILON_RANGE = (1e-6, 100.0)
-#: What each protects.
+#: What each estimator protects.
 PROTECTS = {"instruments": "answers", "known-design": "records", "noisy-statistics": "records"}
-#: One unit of the released sums.
+#: A unit of the released sums.
 SUM_UNIT = Fraction(1, PRODUCT)
-#: No matrix of a worse condition number is inverted.
+#: The largest condition number of a matrix that is inverted.
 WORST_CONDITION = 1e8
-#: Players whose predictions are computed at a time, so that they fit the nearest cache.
+#: Players whose predictions are computed at a time: they fit the nearest cache.
 BLOCK = 2048
 
 
 class Bounded(Protocol):
-    """What is believed of answers, as far as a release must know it: d, and Y, the bound on |y|."""
+    """Beliefs about answers, as far as a release needs them: d, and Y, the bound on |y|."""
 
     @property
     def dimension(self) -> int: ...
@@ -82,11 +82,11 @@ class Bounded(Protocol):
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class SumRelease:
-    """What is released, in normalised units, whatever people are paid for it.
+    """The release, in normalised units, whatever the payments.
 
-    epsilon is the whole privacy level, of answers or of records as the estimator has it. transform is T of the
+    epsilon is the whole privacy level, for answers or records as the estimator protects them. transform is T of the
     instruments, gram_share the share of ε that noisy second moments get, design is E[x xᵀ]. norm is that in which
-    instruments are at most 1 long, and by which noise falls off: L2, or "sup", of instruments alone.
+    instruments have length at most 1 and by which the noise density decays: L2, or "sup", for instruments alone.
     """
 
     epsilon: float
@@ -118,12 +118,12 @@ class SumRelease:
 
     @property
     def protects(self) -> str:
-        """Answers, or whole records."""
+        """What is protected: answers, or whole records."""
         return PROTECTS[self.estimator]
 
     @cached_property
     def vector_epsilon(self) -> Fraction:
-        """What is spent on the vector: the level at which an answer alone is protected."""
+        """The ε spent on the vector: the level at which an answer alone is protected."""
         spent = Fraction(self.gram_share) if self.estimator == "noisy-statistics" else Fraction(0)
         return Fraction(self.epsilon) * (1 - spent)
 
@@ -134,7 +134,7 @@ class SumRelease:
     def queries(self, sums: Sums, beliefs: Bounded) -> tuple[Query, ...]:
         """The vectors to release. One answer, or record, moves b by at most ‖k_ζ‖·|k_y − k_y'| ≤ 2²⁰·2⌊2²⁰Y⌋.
 
-        In the sup norm as well, as max|k_ζ| ≤ 2²⁰ there.
+        The same holds in the sup norm, as max|k_ζ| ≤ 2²⁰ there.
         """
         share = self.vector_epsilon / Fraction(self.epsilon)
         vector = cross_query(sums.vector, beliefs.response_bound, SUM_UNIT, share, self.norm)
@@ -145,7 +145,7 @@ class SumRelease:
     def estimate(
         self, answers: Sequence[Sequence[int]], count: int, beliefs: Bounded, matrix: PythonIntegers | None
     ) -> LeaveOneOut:
-        """What follows from the released vectors of so many players; `matrix` is the exact one of the instruments."""
+        """The estimate from the released vectors of `count` players; `matrix` is the exact one of the instruments."""
         d, released = beliefs.dimension, None
         match self.estimator:
             case "known-design":
@@ -173,7 +173,7 @@ class SumRelease:
         )
 
     def release(self, sums: Sums, beliefs: Bounded, add_noise: AddNoise) -> LeaveOneOut:
-        """The estimate from these sums, with noise added to what is released of them."""
+        """The estimate from these sums, with noise added to the released ones."""
         epsilon = Fraction(self.epsilon)
         answers = [add_noise(query, epsilon * query.share) for query in self.queries(sums, beliefs)]
         return self.estimate(answers, sums.count, beliefs, sums.matrix)
@@ -194,8 +194,8 @@ class SumRelease:
 class OneRelease(SumRelease):
     """The mechanism for answers that are numbers, in normalised units.
 
-    clip is c: peer predictions are kept in ±c‖x‖, c ≤ R. Base payments follow the length of x, max(a, b·loss(c‖x‖)): no
-    payment is negative.
+    clip is c: peer predictions are kept in ±c‖x‖, c ≤ R. Base payments follow the length of x, max(a, b·loss(c‖x‖)), so
+    that no payment is negative.
     """
 
     base_payment: float
@@ -228,15 +228,15 @@ class OneRelease(SumRelease):
 
     @property
     def reach(self) -> float:
-        """Peer predictions are kept in ±reach·‖x‖."""
+        """The bound on peer predictions: they are kept in ±reach·‖x‖."""
         return float(self.clip) if self.clipped else math.inf
 
     def curve(self, beliefs: Beliefs) -> Curve:
-        """ψ: what the others predict of her, on average, when the truth along x is u."""
+        """ψ: the others' average prediction for her when the truth along x is u."""
         return Clipped(self.clip, beliefs.dimension) if self.clipped else IDENTITY
 
     def base(self, lengths: Floats) -> Floats:
-        """What payments start from, for features of these lengths."""
+        """Base payments for features of these lengths."""
         if not self.clipped:
             return np.full(np.shape(lengths), float(self.base_payment))
         reach = self.clip * np.asarray(lengths, dtype=np.float64)
@@ -246,11 +246,11 @@ class OneRelease(SumRelease):
 
 @dataclass(frozen=True, eq=False)
 class LeaveOneOut:
-    """An estimate from which anybody's own report can be taken out: θ̂ = inverse @ b̃, noise of scale s in b̃.
+    """An estimate from which anybody's own report can be removed: θ̂ = inverse @ b̃, noise of scale s in b̃.
 
-    norm is that of the noise and of the instruments.
-    kept is what a matrix without one player keeps of the whole, (n−1)/n where it is declared; None: 1 − h_i.
-    matrix and vector are what was released, in units of 2⁻⁴⁰; None where the matrix is declared.
+    norm is that of the noise and of the instruments. kept is the part of the matrix that remains without one player,
+    (n−1)/n where it is declared; None: 1 − h_i. matrix and vector are the released ones, in units of 2⁻⁴⁰; None where
+    the matrix is declared.
     """
 
     theta: Floats
@@ -263,18 +263,18 @@ class LeaveOneOut:
     matrix_scale: float | None = None
     norm: str = "l2"
     predictions: int | None = None
-    """What was released of people's predictions of the others, where they are asked: one coordinate more."""
+    """The released sum of predictions, where people are asked for them: one more coordinate."""
 
     @property
     def noise_dimension(self) -> int:
-        """The dimension of the noise that was drawn with the vector."""
+        """The dimension of the noise drawn with the vector."""
         return len(self.vector) + (self.predictions is not None)
 
 
 def require_invertible(matrix: PythonIntegers, names: Sequence[str] = ()) -> None:
-    """Refuse a matrix from which coefficients cannot be told apart. It is a function of features alone.
+    """Refuse a matrix that does not determine the coefficients. It is a function of features alone.
 
-    `names` are the features that its columns belong to: those that are at fault are told.
+    `names` are the features of its columns: the message names those at fault.
     """
     floats = as_floats(matrix)
     condition = float(np.linalg.cond(floats))
@@ -282,7 +282,7 @@ def require_invertible(matrix: PythonIntegers, names: Sequence[str] = ()) -> Non
         return
     at_fault = "a feature is constant among them, or follows from others"
     if len(names):
-        # No x has anything along the last singular vector.
+        # No x has a component along the last singular vector.
         parts = np.abs(np.linalg.svd(floats)[2][-1])
         own = [name for name, part in zip(names, parts, strict=True) if part > parts.max() / 10]
         quoted = [repr(name) for name in dict.fromkeys(own) if name != "intercept"]
@@ -296,7 +296,7 @@ def require_invertible(matrix: PythonIntegers, names: Sequence[str] = ()) -> Non
 
 
 def _symmetric(triangle: Sequence[int], d: int) -> PythonIntegers:
-    """The matrix of an upper triangle."""
+    """The symmetric matrix with this upper triangle."""
     matrix = np.zeros((d, d), dtype=object)
     rows, columns = np.triu_indices(d)
     matrix[rows, columns] = [int(k) for k in triangle]
@@ -304,16 +304,17 @@ def _symmetric(triangle: Sequence[int], d: int) -> PythonIntegers:
     return matrix
 
 
-#: Nobody whose leverage is larger is scored: more than half of what is known of people like her is she herself.
+#: The largest leverage of a player who is scored: above it, she herself is most of the evidence about people like her.
 LARGEST_LEVERAGE = 0.5
-#: Instruments are rounded to the grid, which can leave a leverage that little below 0.
+#: Instruments are rounded to the grid, which can leave a leverage this little below 0.
 _ROUNDING = 1e-6
 
 
 @dataclass(frozen=True, eq=False)
 class Scored:
-    """What decided each player's payment, one entry for each: her leverage, the scale of the noise in her peers'
-    prediction, that prediction, her own, and the payment."""
+    """The steps to each player's payment, one entry for each: her leverage, the scale of the noise in her peers'
+    prediction, that prediction, her own, and the payment.
+    """
 
     leverage: Floats
     noise_scale: Floats
@@ -323,7 +324,7 @@ class Scored:
 
 
 class PeerPredictions(NamedTuple):
-    """What everybody but herself says of each player: one entry for each."""
+    """Everybody else's prediction for each player: one entry for each."""
 
     length: Floats
     """‖x‖."""
@@ -331,7 +332,7 @@ class PeerPredictions(NamedTuple):
     """y, on the grid."""
     leverage: Floats
     prediction: Floats
-    """p, in which there is nothing of y."""
+    """p, which contains nothing of y."""
     noise_scale: Floats
     """t, the scale of the noise in p."""
     noise_along: Floats
@@ -341,14 +342,14 @@ class PeerPredictions(NamedTuple):
 def peer_predictions(
     estimate: LeaveOneOut, kx: Floats, ky: Floats, reach: float = math.inf
 ) -> PeerPredictions:
-    """What everybody else's reports predict of each player on the grid, within ±reach·‖x‖."""
+    """Everybody else's predictions for players on the grid, within ±reach·‖x‖."""
     blocks = (slice(start, start + BLOCK) for start in range(0, max(len(ky), 1), BLOCK))
     parts = (_predict_block(estimate, kx[rows], ky[rows], reach) for rows in blocks)
     return PeerPredictions(*map(np.concatenate, zip(*parts, strict=True)))
 
 
 def _predict_block(estimate: LeaveOneOut, kx: Floats, ky: Floats, reach: float) -> PeerPredictions:
-    """Column by column: nobody's numbers depend, in any bit, on who stands beside her."""
+    """Column by column, so that nobody's numbers depend, in any bit, on the rest of the batch."""
     x, y = kx / GRID, ky / GRID
     z = x if estimate.transform is None else instruments_on_grid(kx, estimate.transform, estimate.norm) / GRID
     r, h, squares = lengths(x), np.zeros(len(y)), np.zeros(len(y))
@@ -367,10 +368,10 @@ def _predict_block(estimate: LeaveOneOut, kx: Floats, ky: Floats, reach: float) 
 
 
 class Paymaster(Protocol):
-    """Pays players on the grid, given the estimate from which anybody's own report can be taken out.
+    """Pays players on the grid, given the estimate from which anybody's own report can be removed.
 
-    What it gives is a record of arrays, one entry for each player: what decided her payment, and the payment last.
-    People who are asked what the others will say bring that too.
+    The result is a record of arrays, one entry for each player: the steps to her payment, and the payment last. Where
+    people are asked what the others will say, their predictions come as a third argument.
     """
 
     def score_players(self, kx: Floats, ky: Floats, *km: Floats) -> Any: ...
@@ -392,9 +393,9 @@ class NumberPaymaster:
 
 
 def paymaster(mechanism: OneRelease, beliefs: Beliefs, estimate: LeaveOneOut, count: int) -> NumberPaymaster:
-    """Everything needed to pay so many players."""
+    """Everything needed to pay `count` players."""
     low, high = noise_range(estimate)
-    # A table for so wide a range serves all but the few below it; they are answered directly.
+    # A table for so wide a range serves all but the few below it; those are computed directly.
     low = max(low, high / WIDEST_RANGE)
     return NumberPaymaster(
         mechanism, estimate, beliefs.predictor(mechanism.curve(beliefs), (low, high), count)
@@ -402,7 +403,7 @@ def paymaster(mechanism: OneRelease, beliefs: Beliefs, estimate: LeaveOneOut, co
 
 
 def noise_range(estimate: LeaveOneOut) -> tuple[float, float]:
-    """The least and the largest that the scale of noise along x, t/‖x‖ = s‖M⁻ᵀx‖/(kept·‖x‖), can be for any x.
+    """The range, over all x, of the scale of noise along x, t/‖x‖ = s‖M⁻ᵀx‖/(kept·‖x‖).
 
     Where kept = 1 − h: h ≤ ‖M⁻¹‖, as ‖x‖ and ‖ζ‖ are at most 1, and nobody has a leverage above ½.
     """
@@ -421,7 +422,7 @@ def payable(mechanism: OneRelease, r: Floats, p: Floats, q: Floats) -> Floats:
 
 
 def largest_payments(mechanism: OneRelease, kx: Floats) -> Floats:
-    """The most that players of these features on the grid can be paid, in millionths; 0 where there is no limit."""
+    """The maximum payment of players with these features on the grid, in millionths; 0 where there is no limit."""
     r = lengths(kx / GRID)
     if not mechanism.clipped:
         return np.zeros(len(r))
@@ -431,7 +432,7 @@ def largest_payments(mechanism: OneRelease, kx: Floats) -> Floats:
 
 
 def payment_range(mechanism: OneRelease) -> tuple[float, float]:
-    """The least and the most that anybody can be paid where payments are never negative, whatever anybody does."""
+    """The least and the largest payment where payments are never negative, whatever anybody does."""
     a, b, rule, c = mechanism.base_payment, mechanism.score_weight, mechanism.scoring, mechanism.clip
     ends = (max(0.0, a - b * rule.loss(c)), max(a, b * rule.loss(c)) + b * rule.gain(c))
     low, high = round_down(np.array(ends)).tolist()

@@ -1,4 +1,4 @@
-"""Situations drawn for people, and invented people, who answer as the study believes: for rehearsals."""
+"""Situations drawn for people, and invented people who answer as the study believes: for rehearsals."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from truthful.study.credibility import REACH, LevelBeliefs, ShareBeliefs, likene
 from truthful.study.declaration import PLAYER, PREDICTION
 from truthful.study.features import Levels, RawColumns, draw_columns
 
-#: Centres of beliefs about numbers are so many standard deviations of an answer inside the scale.
+#: How far inside the scale centres of beliefs about numbers lie, in standard deviations of an answer.
 INSIDE = 2.5
 
 
@@ -30,7 +30,7 @@ class People:
 
 
 def assign(study: Study, names: Sequence[Any], rng: np.random.Generator) -> Any:
-    """A table of the situations that these people are shown: features drawn from the design, a row for each."""
+    """A table of the situations to show to these people: features drawn from the design, a row for each."""
     if not study.features:
         raise InputError(f"Study {study.name!r} has no features, so that there is nothing to assign.")
     if not study.assigned:
@@ -48,10 +48,10 @@ def number_players(players: int) -> list[str]:
 
 
 def invent(study: Study, players: int, rng: np.random.Generator, spread_evenly: bool = False) -> People:
-    """Draw θ from what is believed, features from the design, and answers: y = θ·x + z, or yes, no and ratings.
+    """Draw θ from the beliefs, features from the design, and answers: y = θ·x + z, or yes, no and ratings.
 
-    Where people are asked what the others will say, they err about what these say as much as is declared. Features of
-    which no law is declared can be spread evenly over their ranges and levels.
+    Where people are asked what the others will say, their predictions err as much as declared. Features without a
+    declared distribution can be spread evenly over their ranges and levels.
     """
     beliefs, levels = study.shares, study.levels
     if levels is None:
@@ -84,7 +84,7 @@ def invent(study: Study, players: int, rng: np.random.Generator, spread_evenly: 
 
 
 def draw_shares(study: Study, beliefs: ShareBeliefs, rng: np.random.Generator) -> Floats:
-    """θ for which the share is (1 + θ·x)/2: uniform between what is declared, as are effects about those expected.
+    """Draw θ, the share being (1 + θ·x)/2: it is uniform on the declared range, and effects about the expected ones.
 
     Effects of levels sum to zero, and each is uniform on ±e/2: heights, above any plane, of points that are evenly
     spaced on a circle turned at random in space (Archimedes).
@@ -99,9 +99,9 @@ def draw_shares(study: Study, beliefs: ShareBeliefs, rng: np.random.Generator) -
 def draw_level(
     study: Study, beliefs: LevelBeliefs, centre: float, mean: Floats, rng: np.random.Generator
 ) -> Floats:
-    """θ where people expect the average answer `centre` of everybody, whose mean features these are.
+    """Draw θ where people expect the average answer `centre`, and everybody's mean features are `mean`.
 
-    Uniform of shares, as above; normal of numbers, with the same variances: then slopes are what they are taken for.
+    Shares are uniform, as above; numbers are normal with the same variances: slopes are then exact.
     """
     normal = beliefs.shares is None
     codes = np.array(beliefs.expected) + _effects(study, beliefs, rng, normal)
@@ -111,9 +111,9 @@ def draw_level(
 
 
 def draw_centre(beliefs: LevelBeliefs, rng: np.random.Generator) -> float:
-    """What people expect the average answer to be: anything that they can, but not at the ends of the scale.
+    """Draw the average answer that people expect: any possible one, but not at the ends of the scale.
 
-    Of numbers so far inside that hardly an answer is cut at an end.
+    For numbers it lies far enough inside that hardly an answer is cut at an end.
     """
     inside = REACH * beliefs.sure
     low, high = beliefs.low + inside, beliefs.high - inside
@@ -126,7 +126,7 @@ def draw_centre(beliefs: LevelBeliefs, rng: np.random.Generator) -> float:
 def _effects(
     study: Study, beliefs: ShareBeliefs | LevelBeliefs, rng: np.random.Generator, normal: bool = False
 ) -> Floats:
-    """What a unit of each column's code changes beside what is expected."""
+    """Draw, per unit of each column's code, the effect beside the expected one."""
     codes = np.array(beliefs.numbers) / 2 * _spread(rng, len(beliefs.numbers), normal)
     encoding, factors = study.declared.encoding, iter(beliefs.factors)
     for feature, place in zip(encoding.features, encoding.slices, strict=True):
@@ -136,12 +136,12 @@ def _effects(
 
 
 def _spread(rng: np.random.Generator, count: int, normal: bool) -> Floats:
-    """Numbers of variance ⅓."""
+    """Draw numbers of variance ⅓."""
     return rng.standard_normal(count) / REACH if normal else rng.uniform(-1, 1, count)
 
 
 def _heights(levels: int, rng: np.random.Generator, normal: bool) -> Floats:
-    """The same, and their sum is zero."""
+    """Draw numbers of variance ⅓ that sum to zero."""
     if normal:
         drawn = _spread(rng, levels, normal)
         return np.asarray((drawn - drawn.mean()) * math.sqrt(levels / (levels - 1)))
@@ -152,7 +152,7 @@ def _heights(levels: int, rng: np.random.Generator, normal: bool) -> Floats:
 
 
 def draw_answers(beliefs: LevelBeliefs, predicted: Floats, rng: np.random.Generator) -> Floats:
-    """Answers of people of whom these averages are true; numbers are normal, and cut at the ends of the scale."""
+    """Draw answers of people with these true averages; numbers are normal, and cut at the ends of the scale."""
     if beliefs.shares is not None:
         return answers(beliefs.shares, predicted, rng)
     spread = (beliefs.spread or 0.0) * rng.standard_normal(len(predicted))
@@ -160,10 +160,10 @@ def draw_answers(beliefs: LevelBeliefs, predicted: Floats, rng: np.random.Genera
 
 
 def answers(beliefs: ShareBeliefs, predicted: Floats, rng: np.random.Generator) -> Floats:
-    """Normalised answers of people whose shares are (1 + predicted)/2: of K levels, how many of K − 1 parts are yes.
+    """Draw normalised answers of people with shares (1 + predicted)/2: for K levels, how many of K − 1 parts are yes.
 
-    The parts of one person are alike to the degree ρ (`agreement`): yes with a chance of her own, which follows a Beta
-    law about the share, with a variance of ρ times the largest there is.
+    The parts of one person have correlation ρ (`agreement`): each is yes with her own chance, which follows a Beta
+    distribution about the share, with ρ times the largest possible variance.
     """
     share, parts, rho = np.clip((1 + predicted) / 2, 0.0, 1.0), beliefs.levels - 1, likeness(beliefs)
     if parts > 1 and rho > 0:

@@ -1,4 +1,4 @@
-"""Design: from a declared study and what is asked of it to a Plan, the record that a settlement carries out."""
+"""Design: from a declared study and goals to a Plan, the record that a settlement carries out."""
 
 from __future__ import annotations
 
@@ -44,10 +44,10 @@ from truthful.share_release import ShareRelease
 from truthful.study import Study
 from truthful.version import __version__
 
-#: Of plans of this version, and of version 0.1, which scored people against random halves.
+#: Formats of plans: of this version, and of version 0.1, which scored people against random halves.
 FORMAT, HALVES_FORMAT = "truthful/plan/2", "truthful/plan/1"
 PLAN_AGAIN = "Write one with `truthful plan STUDY --save plan.json`."
-#: Of what an accuracy can be asked.
+#: What an accuracy can be asked of.
 ACCURACIES = ("coefficients", "predictions", "centre")
 LARGEST_PAYMENT = 1_000_000_000  # a payment counts millionths, exactly
 # Liars move an estimate by about 2Y·α/λ_min: one in five hundred leaves promises worth making in a typical design.
@@ -59,10 +59,10 @@ S = TypeVar("S", bound=Solution)
 
 @dataclass(frozen=True, eq=False)
 class Plan(Shown):
-    """A study, how many players it is for, and the mechanism that will be run on them.
+    """A study, how many players it is for, and the mechanism to run on them.
 
-    absent_share (α) is the share of players who may misreport, failure_probability (β) the probability that
-    more do: they enter the guarantees, not the computation. response_share of the players are expected to answer.
+    absent_share (α) is the share of players who may misreport, failure_probability (β) the probability that more do:
+    they enter the guarantees, not the computation. response_share of the players are expected to answer.
     """
 
     study: Study
@@ -73,11 +73,11 @@ class Plan(Shown):
     response_share: float = 1.0
     roster: Roster | None = None
     stated: Guarantees | None = field(default=None, repr=False)
-    """What is promised, where it follows from a roster that the plan does not hold."""
+    """The promises, where they follow from a roster that the plan does not hold."""
     solution: Solution | None = field(default=None, repr=False)
-    """What was asked and compared, if the parameters were solved for. No part of what the plan promises."""
+    """The goals and the solutions compared, if the parameters were solved for. Not part of the plan's promises."""
     panel: Panel | None = field(default=None, repr=False)
-    """Who is expected to answer, while that is known: a plan that is read from a file does not know it."""
+    """The people expected to answer, while known: a plan read from a file has none."""
 
     def __post_init__(self) -> None:
         check.integer("players", self.players, least=2)
@@ -100,7 +100,7 @@ class Plan(Shown):
 
     @property
     def number_mechanism(self) -> OneRelease:
-        """The mechanism of a study whose answers are numbers; an error for yes and no, and for ratings."""
+        """The mechanism of a study whose answers are numbers; an error for yes and no and for ratings."""
         if isinstance(self.mechanism, ShareRelease):
             raise InputError(
                 f"This is possible for answers that are numbers; those of {self.study.name!r} are of kind "
@@ -115,7 +115,7 @@ class Plan(Shown):
 
     @property
     def share_mechanism(self) -> ShareRelease | None:
-        """The mechanism of a study whose answers are yes and no, or ratings; None for numbers."""
+        """The mechanism of a study whose answers are yes and no, or ratings; None for others."""
         return self.mechanism if isinstance(self.mechanism, ShareRelease) else None
 
     @property
@@ -125,7 +125,7 @@ class Plan(Shown):
 
     @property
     def answering(self) -> int:
-        """How many players are expected to answer: what is promised is promised for so many."""
+        """The number of players expected to answer, for whom the promises are made."""
         return max(2, round(self.response_share * self.players))
 
     @cached_property
@@ -134,7 +134,7 @@ class Plan(Shown):
         return self.stated or self.guarantees_for(self.players)
 
     def guarantees_for(self, players: int, geometry: Geometry | None = None) -> Guarantees:
-        """The five guarantees if so many take part; where answers are protected, people of this geometry."""
+        """The five guarantees if this many take part; where answers are protected, people with this geometry."""
         study, mechanism = self.study, self.mechanism
         if geometry is None and self.stated is not None and mechanism.estimator == "instruments":
             return self.stated
@@ -144,7 +144,7 @@ class Plan(Shown):
         return found if self.stated is None else found.asked_of(self.stated.accuracy.of)
 
     def parameters(self) -> dict[str, Any]:
-        """The plan's parameters by the names people use, numbers as floats: 2 and 2.0 are the same plan."""
+        """The plan's parameters under their public names, numbers as floats: 2 and 2.0 are the same plan."""
         mechanism = self.mechanism
         chosen: dict[str, Any] = {"protects": mechanism.protects}
         chosen |= {name: getattr(mechanism, name) for name in PARAMETERS_OF[type(mechanism)]}
@@ -159,11 +159,11 @@ class Plan(Shown):
         return chosen | {name: value if math.isfinite(value) else None for name, value in numbers.items()}
 
     def summary(self) -> str:
-        """What `truthful plan` prints of it, without colours."""
+        """The text that `truthful plan` prints, without colours."""
         return as_text(self)
 
     def record(self) -> dict[str, Any]:
-        """The plan as it is written. It holds the whole declaration, so that it stands alone."""
+        """The plan as written. It holds the whole declaration, so that it stands alone."""
         return {
             "format": FORMAT,
             "version": __version__,
@@ -189,18 +189,18 @@ class Plan(Shown):
 
     @cached_property
     def sha256(self) -> str:
-        """The hash a release names its plan by: of the study, the players, the parameters and what is promised.
+        """The hash by which a release names its plan: of the study, the players, the parameters and the promises.
 
         This program's version has no part in it.
         """
         return sha256({"format": FORMAT, **self._promise(), "guarantees": self.guarantees.record()})
 
     def save(self, path: str | Path) -> None:
-        """Write the plan as JSON, with the way from there to the study file, beside which the ledger is kept."""
+        """Write the plan as JSON, with the relative path to the study file, beside which the ledger is kept."""
         path = check.path("path", path)
         record = self.record()
         if self.study.path is not None:
-            # The way from one to the other, so that both can be moved together.
+            # A relative path, so that both can be moved together.
             way = os.path.relpath(self.study.path.resolve(), path.parent.resolve())
             record["study"]["file"] = Path(way).as_posix()
         try:
@@ -213,9 +213,9 @@ class Plan(Shown):
 
     @classmethod
     def load(cls, path: str | Path) -> Plan:
-        """Read a plan. The declaration inside is the one carried out; a study file that is there must say the same.
+        """Read a plan. The declaration inside is carried out; a study file that exists must declare the same.
 
-        All but the ledger's place, beside that file, is known without it: only a settlement needs it.
+        The study file only says where the ledger is, beside it: only a settlement needs that.
         """
         path = check.path("path", path)
         record = _read_file(path)
@@ -226,7 +226,7 @@ class Plan(Shown):
 
     @classmethod
     def parse(cls, text: str) -> Plan:
-        """The plan in the text of a plan's file, with the declaration inside: no other file is read."""
+        """Read a plan from the text of a plan file, with the declaration inside: no other file is read."""
         return _checked_plan(_parse(check.text("text", text), "plan"), "plan")
 
 
@@ -246,14 +246,14 @@ def design(
     failure_probability: float = FAILURE_PROBABILITY,
     **parameters: Any,
 ) -> Plan:
-    """The best plan for what is given: two of players, budget, accuracy and epsilon, and if need be more.
+    """The best plan for the goals given: two of players, budget, accuracy and epsilon, and if need be more.
 
     With a budget the guaranteed error is the least that the money buys; with an accuracy the cost is the least that it
     needs. Any further parameter is kept as given. Raises Infeasible, with what would help, if there is no such plan.
 
-    roster: the features of everybody who is invited, in a file or a table as of reports; other columns are ignored,
-    and `columns` has the headers of those that have another one there. Then all bounds are computed from it, and
-    players are those on it. response_share of them are expected to answer.
+    roster: the features of everybody invited, in a file or a table like that of reports; other columns are ignored, and
+    `columns` maps names to headers that differ. All bounds are then computed from it, and the players are the people on
+    it. response_share of them are expected to answer.
 
     With a score_weight nothing is solved for: players, epsilon and the parameters are the plan, and the base payment is
     by default the least with which joining pays.
@@ -292,7 +292,7 @@ def design(
 
 
 def _design(study: Study, panel: Panel | None, asked: dict[str, Any], given: dict[str, Any]) -> Plan:
-    """By what people answer, and whether they are asked what the others will say."""
+    """Choose by the kind of answer, and by whether people are asked what the others will say."""
     if study.levels is None and study.shares is None:
         return _design_numbers(study, panel, asked, given)
     if panel is None:
@@ -308,7 +308,7 @@ def _design(study: Study, panel: Panel | None, asked: dict[str, Any], given: dic
 
 
 def _design_numbers(study: Study, panel: Panel | None, asked: dict[str, Any], given: dict[str, Any]) -> Plan:
-    """A plan for answers that are numbers: solved for, or with the score_weight that is given."""
+    """A plan for numeric answers: solved for, or with the given score_weight."""
     if "score_weight" in given:
         require_only("score_weight", asked)
         chosen = {**given, "epsilon": asked["epsilon"]}
@@ -334,13 +334,13 @@ def _one_release(
     panel: Panel | None,
     shortening: float = 1.0,
 ) -> Plan:
-    """A plan with these parameters and one release; the base payment is by default the least for which joining pays."""
+    """A plan with these parameters and one release; the default base payment is the least with which joining pays."""
     chosen = {"clip": study.beliefs.radius, **parameters}
     alpha, a = chosen.pop("absent_share", ABSENT_SHARE), chosen.pop("base_payment", None)
     best = "noisy-statistics" if study.second_moments is None else "known-design"
     estimator = chosen.pop("estimator", None) or ("instruments" if panel is not None else best)
     players = check.integer("players", players, least=2)
-    # As floats, whatever kind of numbers they are given as: a plan is the same for all of them.
+    # As floats, whatever their type: the plan must not depend on it.
     chosen |= {n: check.finite(n, value) for n, value in chosen.items() if n not in ("rule", "payments")}
     mechanism = OneRelease(
         estimator=estimator,
@@ -362,7 +362,7 @@ def _one_release(
 
 
 def _design_shares(study: Study, panel: Panel, asked: dict[str, Any], given: dict[str, Any]) -> Plan:
-    """A plan for yes or no or for ratings: solved for, or with the bonus that is given."""
+    """A plan for yes or no or for ratings: solved for, or with the given bonus."""
     if "score_weight" in given:
         raise InputError("score_weight goes with answers that are numbers. Give a bonus, or leave both out.")
     fixed = "bonus" in given
@@ -408,7 +408,7 @@ def _share_plan(
 
 
 def _design_asked(study: Study, panel: Panel, asked: dict[str, Any], given: dict[str, Any]) -> Plan:
-    """A plan that asks people what the others will say. It is always solved for."""
+    """A plan that asks people what the others will say; always solved for."""
     if unfit := sorted(set(given) - {"absent_share"}):
         raise InputError(f"{unfit[0]} is solved for where people are asked for predictions. Leave it out.")
     goals = Goals(**asked, pins=given)
@@ -425,7 +425,7 @@ def _design_asked(study: Study, panel: Panel, asked: dict[str, Any], given: dict
 
 
 def _solve_or_advise(solve: Callable[[], S], study: Study, goals: Goals, panel: Panel | None) -> S:
-    """What is solved for; if there is nothing, with what can be changed in the study."""
+    """Solve; if nothing is feasible, add changes of the study to the remedies."""
     try:
         return solve()
     except Infeasible as problem:
@@ -448,7 +448,7 @@ def _plan_for(
 
 
 def _promise(plan: Plan, shortening: float) -> Plan:
-    """With what is promised stated: that follows from people's features, which a plan's file does not hold."""
+    """State the promises in the plan: they follow from people's features, which a plan file does not hold."""
     norm = plan.mechanism.norm
     geometry = None if plan.panel is None else plan.panel.geometry(plan.players, shortening, norm)
     return replace(plan, stated=plan.guarantees_for(plan.answering, geometry))
@@ -487,7 +487,7 @@ def _parse(text: str, source: str) -> dict[str, Any]:
 
 
 def _checked_plan(record: dict[str, Any], source: str) -> Plan:
-    """The plan of a record, which must be just what its hash says."""
+    """The plan of a record, which must match its hash."""
     try:
         study = Study.from_declaration(record["declaration"])
         plan = _rebuild(study, record)
@@ -506,7 +506,7 @@ def _checked_plan(record: dict[str, Any], source: str) -> Plan:
 
 
 def _rebuild(study: Study, record: dict[str, Any]) -> Plan:
-    """What a record says, as it says it: nothing is planned again."""
+    """Rebuild a plan from its record, exactly: nothing is planned again."""
     chosen = {name: value for name, value in record["parameters"].items() if value is not None}
     alpha, beta = chosen.pop("absent_share"), chosen.pop("failure_probability")
     protects, instruments, roster = chosen.pop("protects"), record["instruments"], record["roster"]
@@ -534,7 +534,9 @@ def _rebuild(study: Study, record: dict[str, Any]) -> Plan:
 
 
 def _study_file(path: Path, recorded: dict[str, str]) -> Path:
-    """Where a plan's study file is, or was: the ledger's place. A study that says something else needs a new plan."""
+    """Find a plan's study file, present or not: the ledger's place. A study that declares something else needs a new
+    plan.
+    """
     file = (path.parent / recorded["file"]).resolve()
     if file.exists() and Study.load(file).sha256 != recorded["sha256"]:
         raise Refused(

@@ -1,4 +1,4 @@
-"""The five guarantees in words: always these, in this order; and beside the paper's, at the same parameters."""
+"""The five guarantees in words, always in the same order; and next to the paper's, at the same parameters."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ from truthful.release import Release
 from truthful.study import Study
 
 COUNTING = "Counting also what privacy is worth to people, and that a few lie, "
-#: How far a careless prediction is taken to be off, of the scale of answers.
+#: How far a careless prediction is assumed to be off, as a part of the scale of answers.
 CARELESS = 0.3
 
 Compared = tuple[str, Callable[[Guarantees], float | None], Callable[[float], str]]
@@ -34,9 +34,9 @@ Compared = tuple[str, Callable[[Guarantees], float | None], Callable[[float], st
 
 @dataclass(frozen=True)
 class Promise:
-    """One guarantee: what, how surely, assuming what. Where nothing is promised there is no probability.
+    """A guarantee: what, how surely, assuming what. Where nothing is promised there is no probability.
 
-    `given` says what the assumptions are for, {} standing for them, where a part of the promise needs none.
+    `given` says which part of the promise needs the assumptions, {} standing for them, where another part needs none.
     """
 
     name: str
@@ -47,12 +47,14 @@ class Promise:
 
 
 def promises(plan: Plan) -> tuple[Promise, ...]:
-    """What a plan promises."""
+    """The promises of a plan."""
     return _promises(plan.guarantees, plan, plan.players)
 
 
 def released_promises(release: Release, plan: Plan) -> tuple[Promise, ...]:
-    """What holds for those who took part. Where the result contradicts the declared beliefs, some is withdrawn."""
+    """The promises that hold for those who took part. Where the result contradicts the declared beliefs, some are
+    withdrawn.
+    """
     found = Guarantees.from_record(release.guarantees)
     privacy, truthfulness, accuracy, *others = _promises(found, plan, release.players)
     privacy = replace(privacy, assumptions=tuple(release.guarantees["privacy"]["assumptions"]))
@@ -63,7 +65,7 @@ def released_promises(release: Release, plan: Plan) -> tuple[Promise, ...]:
 
 
 def otherwise(plan: Plan, found: Guarantees | None = None) -> tuple[str, ...]:
-    """What is said for people whose beliefs differ from the declared ones: how far they may, and what that does."""
+    """Sentences about people whose beliefs differ from the declared ones: by how much they may, and the effect."""
     truth, study = (found or plan.guarantees).truthfulness, plan.study
     if truth.centre_tolerance is None:
         return ()
@@ -119,7 +121,9 @@ def _otherwise_of_shares(truth: Truthfulness, study: Study, off: float) -> tuple
 
 
 def slope_words(plan: Plan) -> str:
-    """How much an answer says of the others, where people are asked what these will say; in doubt a warning."""
+    """State how much an answer says of the others, where people are asked what these will say; warn if it may be too
+    little.
+    """
     k = plan.guarantees.truthfulness.slope
     words = f"An answer moves what its giver expects of the others by {k:.2g} of it."
     if k < SMALL_SLOPE:
@@ -128,14 +132,14 @@ def slope_words(plan: Plan) -> str:
 
 
 def caveats(plan: Plan) -> tuple[str, ...]:
-    """What asking people for predictions does not do, in sentences: personal centres, careless predictions, levels."""
+    """The limits of asking people for predictions, in sentences: personal centres, careless predictions, levels."""
     tolerance = plan.guarantees.truthfulness.centre_tolerance
     known = () if tolerance is None else _limits_of_predictions(plan, tolerance)
     level = (
         "Nothing but predictions fixes the level: if all moved their answers and predictions by the same, none would "
         "lose by it."
     )
-    # Which averages pay all answers alike, so that nothing is gained by agreeing on them.
+    # Which averages pay all answers alike, so that agreeing on them gains nothing.
     mechanism, (least, most) = plan.asked_mechanism, plan.study.prediction_range
     ends = (-math.inf, math.inf) if mechanism is None else mechanism.plausible
     low, high = (least + (most - least) / 2 * (end + 1) for end in ends)
@@ -150,8 +154,8 @@ def caveats(plan: Plan) -> tuple[str, ...]:
 
 
 def _limits_of_predictions(plan: Plan, tolerance: float) -> tuple[str, str]:
-    """How far what she expects may be from what she takes others to expect, and what careless predictions do to those
-    who know of them: a share φ that is off by J moves what pays by φJ/k.
+    """Limits: how far her expectation may be from what she takes others to expect, and the effect of careless
+    predictions on people who know of them. A share φ that is off by J moves the best answer by φJ/k.
     """
     truth, study = plan.guarantees.truthfulness, plan.study
     if study.kind == "yes-no":
@@ -176,7 +180,7 @@ def _limits_of_predictions(plan: Plan, tolerance: float) -> tuple[str, str]:
 
 
 def promised_and_found(release: Release, plan: Plan) -> list[tuple[str, str, str]]:
-    """Numbers of the guarantees as they were promised, and as they hold for those who answered."""
+    """Numbers of the guarantees as promised, and as they hold for those who answered."""
     before, now = Guarantees.from_record(release.promised), Guarantees.from_record(release.guarantees)
     return compare_guarantees(before, now, plan)
 
@@ -191,7 +195,7 @@ def compare_guarantees(before: Guarantees, now: Guarantees, plan: Plan) -> list[
 
 
 def _comparisons(plan: Plan) -> list[Compared]:
-    """What is compared: words, the number, and how it is told."""
+    """The numbers to compare: words, the number, and its format."""
     study, yes_no = plan.study, plan.study.kind == "yes-no"
 
     def amount(value: float) -> str:
@@ -272,7 +276,7 @@ def _privacy(promised: Guarantees, plan: Plan) -> Promise:
 
 
 def _truth_of_numbers(promised: Guarantees, plan: Plan) -> Promise:
-    """A lie counts by how far it moves the own prediction, here in units of the response."""
+    """Truthfulness for numbers: a lie is measured by how far it moves the own prediction, in units of the response."""
     truth, study = promised.truthfulness, plan.study
     if truth.lie is None or truth.slack is None:
         return _nothing("truthfulness", untruthful_because(study, plan.number_mechanism, plan.absent_share))
@@ -301,9 +305,9 @@ def _truth_of_numbers(promised: Guarantees, plan: Plan) -> Promise:
 
 
 def _honesty(truth: Truthfulness, study: Study) -> str:
-    """What the payment does to a typical person: that honesty pays best on average, and what a lie costs her.
+    """State the payment's effect on a typical person: honesty pays best on average, and a lie costs this much.
 
-    In a release of an earlier version it is not told.
+    Empty for a release of an earlier version, which lacks it.
     """
     if not truth.shading or truth.typical_pay is None:
         return ""
@@ -325,7 +329,7 @@ def _honesty(truth: Truthfulness, study: Study) -> str:
 
 
 def _truth_of_predictions(promised: Guarantees, plan: Plan) -> Promise:
-    """Of numbers, where people are asked what the others will say: no lie of this size pays."""
+    """Truthfulness for numbers, where people are asked what the others will say: no lie of this size pays."""
     truth, study = promised.truthfulness, plan.study
     if truth.lie_in_answer is None or truth.slack is None:
         return _nothing(
@@ -347,7 +351,7 @@ def _wherever(study: Study) -> str:
 
 
 def _truth_of_shares(promised: Guarantees, plan: Plan) -> Promise:
-    """Of yes and no, and of ratings: for whom the truth pays, how much more it earns on average, and when not."""
+    """Truthfulness for yes and no and for ratings: for whom the truth pays, by how much on average, and when not."""
     truth, study = promised.truthfulness, plan.study
     if truth.steps is None or truth.gain is None:
         return _nothing(
@@ -376,7 +380,7 @@ def _truth_of_shares(promised: Guarantees, plan: Plan) -> Promise:
 
 
 def _accuracy(promised: Guarantees, plan: Plan) -> Promise:
-    """Errors next to what the prior mean has, which costs nothing: of what was asked for, first."""
+    """Accuracy: errors next to those of the prior mean, which costs nothing; what was asked for comes first."""
     accuracy, study = promised.accuracy, plan.study
     if accuracy.rmse is None:
         return _nothing("accuracy", inaccurate_because(study) if study.shares is None else "")
@@ -390,7 +394,7 @@ def _accuracy(promised: Guarantees, plan: Plan) -> Promise:
             f"asking anybody, is off by {told(guess)}. More players or a larger epsilon would help",
         )
     averages = " and ".join(told(one.average) for one in errors)
-    if any(one.most is None for one in errors):  # of a release of an earlier version
+    if any(one.most is None for one in errors):  # a release of an earlier version
         words = f"on average over studies {'; '.join(one.what for one in errors)} off by {averages}, root mean square"
     else:
         bounds = [f"{one.what} off by at most {told(one.most or 0.0)}" for one in errors]
@@ -400,7 +404,7 @@ def _accuracy(promised: Guarantees, plan: Plan) -> Promise:
 
 
 class _Error(NamedTuple):
-    """What is off, in words with their verb, by how much at most and on average."""
+    """A kind of error: words with their verb, the most, and the average."""
 
     what: str
     most: float | None
@@ -408,7 +412,7 @@ class _Error(NamedTuple):
 
 
 def _errors(accuracy: Accuracy, plan: Plan) -> list[_Error]:
-    """Those that a plan is judged by: what was asked for stands first."""
+    """The errors that a plan is judged by, that which was asked for first."""
     study, rmse = plan.study, accuracy.rmse or 0.0
     alike = accuracy.prediction_rmse or rmse
     if study.shares is not None and accuracy.effect_rmse is None:
@@ -435,7 +439,7 @@ def _errors(accuracy: Accuracy, plan: Plan) -> list[_Error]:
 
 
 def _guess(accuracy: Accuracy, study: Study) -> tuple[float, str]:
-    """How far off the first of them is if nobody is asked, and what it is then."""
+    """The first of these errors if nobody is asked, and the name of that guess."""
     if study.shares is not None:
         prior, known = study.shares.prior_error, "the middle of what is believed"
     elif study.levels is not None:
@@ -450,7 +454,7 @@ def _guess(accuracy: Accuracy, study: Study) -> tuple[float, str]:
 def precisions_table(
     promised: Guarantees, study: Study
 ) -> tuple[tuple[str, str, str], list[tuple[str, str, str]]]:
-    """How wide the intervals of a release are, and which effects they tell from none: columns, and rows."""
+    """The widths of a release's intervals, and the effects they can detect: columns, and rows."""
     yes_no, rows = study.kind == "yes-no", []
     for one in promised.accuracy.numbers or ():
         effect = "" if one.smallest_effect is None else number((100 if yes_no else 1) * one.smallest_effect)
@@ -475,7 +479,7 @@ def _participation(promised: Guarantees, plan: Plan) -> Promise:
 
 
 def _budget(promised: Guarantees, plan: Plan, players: int) -> Promise:
-    """The cap holds whatever anybody does; only the average and the likely total assume anything."""
+    """Budget: the cap holds whatever anybody does; only the average and the likely total rest on assumptions."""
     expected, likely, cap = promised.budget.expected, promised.budget.likely, promised.budget.cap
     currency = plan.study.currency
     parts = []
@@ -488,7 +492,7 @@ def _budget(promised: Guarantees, plan: Plan, players: int) -> Promise:
         if not parts:
             return _nothing("budget")
         return _promise("budget", promised, "; ".join(parts[::-1]))
-    # It is more for people with longer features: so much on average, and not for each.
+    # Pay grows with the length of features: this is an average, not a bound for each.
     head = money(cap / players, currency)
     certain = f"at most {money(cap, currency)} ({head} per person), whatever anybody does"
     if not parts:
@@ -498,15 +502,15 @@ def _budget(promised: Guarantees, plan: Plan, players: int) -> Promise:
 
 
 def _width(plan: Plan) -> str:
-    """The width of the response's range, beside which an error or a lie is large or small."""
+    """The width of the response's range, for comparison with an error or a lie."""
     return f"{plan.study.response.high - plan.study.response.low:,g}"
 
 
-# Proved, beside the paper's published formulas
+# Proved numbers next to the paper's published formulas
 
 
 class Beside(NamedTuple):
-    """One number of a guarantee in words, as proved and as published."""
+    """A number of a guarantee in words, as proved and as published."""
 
     guarantee: str
     number: str
@@ -515,7 +519,7 @@ class Beside(NamedTuple):
 
 
 def beside_published(plan: Plan) -> tuple[Beside, ...]:
-    """The numbers of the five guarantees, in their order, proved and as the paper's formulas give them."""
+    """The numbers of the five guarantees, in their order: proved, and by the paper's formulas."""
     theirs = _papers_setting(plan).at(gamma=published_penalty(plan))
     found = plan.guarantees
     ours = {
@@ -555,7 +559,7 @@ def beside_published(plan: Plan) -> tuple[Beside, ...]:
 
 
 def published_penalty(plan: Plan) -> float:
-    """The paper's γ: the one at which the paper's bound on the error is least."""
+    """The paper's γ: the value that minimises the paper's bound on the error."""
     s = _papers_setting(plan)
     tried = np.geomspace(1e-2, 1e3 * plan.players, 2000)
     return float(tried[np.argmin(published.accuracy(s.at(gamma=tried)))])
@@ -564,7 +568,7 @@ def published_penalty(plan: Plan) -> float:
 def _papers_setting(plan: Plan) -> Setting:
     """The plan's numbers, at which the paper's formulas for random halves are evaluated.
 
-    The paper pays everybody the same base: that of a typical person, where ours follows the length of features.
+    The paper pays everybody the same base; it is set to a typical person's, as ours follows the length of features.
     """
     mechanism = plan.number_mechanism
     s = setting(plan.study, mechanism, plan.answering, plan.absent_share, plan.failure_probability)

@@ -1,12 +1,13 @@
-"""The paper's two algorithms on arrays, in normalised units, seeded: for research. No study is planned or settled so.
+"""The paper's two algorithms on arrays, in normalised units, seeded: for research. No study is planned or settled with
+them.
 
 Nothing here protects anybody: the noise of `private_regression` comes from a seeded floating-point
 generator. A release that people rely on is made by `truthful.settle`.
 
-Algorithm 2 has two random halves, each of which is paid by what the other predicts, and three private estimates.
-How much ridge regression shrinks, on average: E[θ̂] = (1 − γκ_m)θ when x is uniform on the unit ball.
-κ_m = E[tr(γI + G)⁻¹]/d, with G = Σ x xᵀ over m players, is a public number: the expected peer prediction is the
-truth times 1 − γκ_m, so scoring against that removes the bias of ridge regression from the incentives.
+Algorithm 2 has two random halves, each paid by the other's predictions, and three private estimates. The average
+shrinkage of ridge regression is E[θ̂] = (1 − γκ_m)θ when x is uniform on the unit ball. κ_m = E[tr(γI + G)⁻¹]/d, with G
+= Σ x xᵀ over m players, is a public number: the expected peer prediction is the truth times 1 − γκ_m, so scoring
+against that removes the bias of ridge regression from the incentives.
 
 Write μ = m/(d+2) = E of every eigenvalue of G, A = γ + μ and E = G − μI. Then, exactly,
 
@@ -177,7 +178,7 @@ class Mechanism:
 
 @dataclass(frozen=True, eq=False)
 class Estimates:
-    """The three private estimates: what everybody may see."""
+    """The three private estimates, which everybody may see."""
 
     public: Estimate
     peers: tuple[Estimate, Estimate]
@@ -200,7 +201,7 @@ def _estimate(estimator: Estimator, moments: Moments, epsilon: Fraction, add_noi
 
 
 def peer_curve(mechanism: Mechanism, beliefs: Beliefs, peer_count: int) -> Curve:
-    """ψ: what a peer estimate of so many players predicts, on average, when the truth along x is u.
+    """ψ: the average prediction of a peer estimate from this many players when the truth along x is u.
 
     Shrinkage (`ridge-free`) and clipping (never-negative payments) are both public functions of u, so
     scoring against E[ψ(u) | x, y] removes them from the incentives exactly.
@@ -216,7 +217,7 @@ def peer_curve(mechanism: Mechanism, beliefs: Beliefs, peer_count: int) -> Curve
 def predictions(
     mechanism: Mechanism, beliefs: Beliefs, estimates: Estimates, kx: Floats, ky: Floats, groups: Groups
 ) -> tuple[Floats, Floats]:
-    """(p, q): what the other half predicts of each player, and what her own report says that it will.
+    """(p, q): the other half's prediction for each player, and the one her own report implies.
 
     p is inside ±R‖x‖, where the truth lies, if payments are never negative.
     """
@@ -249,7 +250,7 @@ LEAST_GROUPS = 16
 
 
 def shrinkage_factor(m: int, gamma: float, d: int) -> float:
-    """1 − γκ_m: what is left of the truth in the average ridge estimate of m players with d features."""
+    """1 − γκ_m: the part of the truth that remains in the average ridge estimate of m players with d features."""
     return 1 - gamma * mean_inverse(m, gamma, d)
 
 
@@ -372,7 +373,7 @@ def _spectra(m: int, d: int, block: int) -> Floats:
 BELIEFS = "Say, Beliefs(2, UniformBall(0.5), UniformNoise(0.5))."
 ALONE = 1e-10  # 1 − leverage below this is rounding: without the player the fit does not exist
 
-# Of XᵀX with columns scaled to length 1: about six of sixteen digits are lost.
+# The worst condition of XᵀX with columns scaled to length 1: about six of sixteen digits are lost.
 _WORST_CONDITION = 1e5
 
 
@@ -411,7 +412,7 @@ def _require_full_rank(X: Floats, triangle: Floats) -> None:
 
 
 def require_company(leverages: Floats, first: int = 0) -> None:
-    """Refuses a player whom nobody can predict; `first` is the row of the first leverage."""
+    """Refuse a player whom nobody can predict; `first` is the row of the first leverage."""
     i = int(np.argmax(leverages))
     if not 1 - leverages[i] > ALONE:
         raise InputError(
@@ -428,7 +429,9 @@ class Fit:
     triangle: Floats
 
     def without_each(self, X: Floats, y: Floats) -> tuple[Floats, Floats, Floats]:
-        """For every player of these rows x·θ̂ without her, her leverage ‖L⁻¹x‖² and ‖x‖, whoever she stands beside."""
+        """Per player of these rows: x·θ̂ without her, her leverage ‖L⁻¹x‖² and ‖x‖, independent of the rest of the
+        batch.
+        """
         x, h = np.asfortranarray(X), np.zeros(len(y))
         for a, row in enumerate(self.triangle):
             h += along(x[:, : a + 1], row[: a + 1]) ** 2
@@ -437,7 +440,7 @@ class Fit:
 
 
 def products(X: Floats, y: Floats) -> Floats:
-    """ZᵀZ, Z being X with y as one more column."""
+    """ZᵀZ, where Z is X with y as one more column."""
     Z = np.column_stack([X, y])
     with np.errstate(all="ignore"):
         return Z.T @ Z
@@ -447,7 +450,7 @@ def solve_sums(sums: Floats, d: int) -> Fit | None:
     """The fit, or None if the sums do not determine it to ten digits."""
     if not np.isfinite(sums).all() or not (np.diag(sums)[:d] > 0).all():
         return None
-    # Scaling changes neither the fit nor the leverages, and features need not be of one size.
+    # Scaling changes neither the fit nor the leverages, and features may differ in size.
     scale = 1 / np.sqrt(np.diag(sums)[:d])
     unit = scale[:, None] * sums[:d, :d] * scale
     values = np.linalg.eigvalsh(unit)
@@ -457,7 +460,7 @@ def solve_sums(sums: Floats, d: int) -> Fit | None:
     return Fit(triangle.T @ (triangle @ sums[:d, d]), triangle)
 
 
-#: Players a thread takes at a time. Sums are added part by part: another size would round them differently.
+#: Players a thread takes at a time. Sums are added part by part: another size would round differently.
 PART = 65_536
 
 T = TypeVar("T")
@@ -465,7 +468,7 @@ T = TypeVar("T")
 
 @dataclass(frozen=True, eq=False)
 class TruthfulRegression:
-    """What Algorithm 1 computes: coefficients, and for each player p, q and her payment."""
+    """The result of Algorithm 1: coefficients, and for each player p, q and her payment."""
 
     theta: Floats
     peer_predictions: Floats
@@ -475,7 +478,7 @@ class TruthfulRegression:
 
 @dataclass(frozen=True, eq=False)
 class PrivateRegression:
-    """What Algorithm 2 computes. Public: theta, peer_thetas. For each player alone: her group and payment."""
+    """The result of Algorithm 2. Public: theta, peer_thetas. For each player alone: her group and payment."""
 
     theta: Floats
     peer_thetas: Floats
@@ -505,7 +508,7 @@ def truthful_regression(
     nobody = products(*part_of(slice(0)))
     sums = sum(_in_parts(lambda part: products(*part_of(part)), len(reports)), start=nobody)
     fit = solve_sums(sums, beliefs.dimension)
-    if fit is None:  # features all but determine each other: slower, with n × d numbers more in memory
+    if fit is None:  # features nearly determine each other: slower, with n × d more numbers in memory
         exact, own_predictions = least_squares(features, reports), beliefs.own_prediction(features, reports)
         paid = RULES[rule](exact.peer_predictions, own_predictions, a=a, b=b)
         return TruthfulRegression(exact.theta, exact.peer_predictions, own_predictions, paid)
@@ -525,7 +528,7 @@ def truthful_regression(
 
 
 def _arrays(X: Any, y: Any, d: int) -> tuple[Floats, Floats]:
-    """Both as arrays. Numbers that are not finite show in the sums, and need no pass of their own."""
+    """Both as arrays. Values that are not finite show in the sums and need no pass of their own."""
     plain = isinstance(X, np.ndarray) and isinstance(y, np.ndarray) and X.dtype == y.dtype == np.float64
     if plain and y.ndim == 1 and X.shape == (len(y), d):
         return X, np.ascontiguousarray(y)
@@ -535,12 +538,12 @@ def _arrays(X: Any, y: Any, d: int) -> tuple[Floats, Floats]:
 
 @lru_cache(maxsize=8)
 def _own_predictor(beliefs: Beliefs, players: int) -> Predictor:
-    """Kept: regressions under the same beliefs share a table."""
+    """Cached: regressions under the same beliefs share a table."""
     return beliefs.predictor(IDENTITY, (0.0, 0.0), players)
 
 
 def _in_parts(task: Callable[[slice], T], count: int) -> Iterator[T]:
-    """What the task gives for every part of so many players, in order, on all processors."""
+    """Run the task on every part of the players, in order, on all processors."""
     parts = [slice(start, min(start + PART, count)) for start in range(0, count, PART)]
     with ThreadPoolExecutor(len(os.sched_getaffinity(0))) as pool:
         yield from pool.map(task, parts)
@@ -583,7 +586,7 @@ def private_regression(
 
 
 def fast_answer(rng: np.random.Generator) -> AddNoise:
-    """Noise from the floating-point sampler, rounded to the lattice: the right law, no protection."""
+    """Noise from the floating-point sampler, rounded to the lattice: the right distribution, no protection."""
 
     def answer(query: Query, epsilon: Fraction) -> Sequence[int]:
         law = laplace(query.norm, len(query.value), float(query.sensitivity / epsilon))

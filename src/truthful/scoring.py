@@ -1,9 +1,8 @@
-"""Payment rules: what a player earns for the prediction her report implies, given her peers' prediction.
+"""Payment rules: the pay for the prediction that a player's report implies, given her peers' prediction.
 
-Both rules are affine in the peers' prediction p and strictly concave in her own prediction q, with the
-maximum at q = p. So whatever law p has given what she knows, her expected payment is largest, and only
-there, at q = E[p]: the rules are strictly proper (the paper, appendix "Peer Prediction and the Brier
-Scoring Rule").
+Both rules are affine in the peers' prediction p and strictly concave in her own prediction q, with the maximum at q =
+p. So whatever the distribution of p given what she knows, her expected payment is largest, and only there, at q = E[p]:
+the rules are strictly proper (the paper, appendix "Peer Prediction and the Brier Scoring Rule").
 """
 
 from __future__ import annotations
@@ -64,28 +63,28 @@ class Rule:
         return self.function(p, q, a=a, b=b)
 
     def loss(self, radius: float) -> float:
-        """The least base payment per unit of b that makes no payment negative: needed at (p, q) = (R, −R)."""
+        """The least base payment, per unit of b, that makes no payment negative: needed at (p, q) = (R, −R)."""
         R = check.nonnegative("radius", radius)
         return self.linear * R + 3 * R**2
 
     def gain(self, radius: float) -> float:
-        """The most a payment exceeds the base payment, per unit of b: reached at (p, q) = (−R, −R)."""
+        """The most by which a payment exceeds the base payment, per unit of b: attained at (p, q) = (−R, −R)."""
         R = check.nonnegative("radius", radius)
         return self.linear * R + R**2
 
 
 def round_down(amounts: Floats) -> Floats:
-    """Amounts in whole millionths of the currency unit."""
+    """Round amounts down to millionths of the currency unit."""
     return np.asarray(np.floor(amounts * PAYMENT_STEPS) / PAYMENT_STEPS)
 
 
 def pay(
     rule: Rule, p: Floats, q: Floats, base: Floats | float, weight: float, reach: Floats | float | None
 ) -> Floats:
-    """base + weight·score(p, q), rounded down; never below 0 or above what |p| ≤ reach allows, None: anything."""
+    """base + weight·score(p, q), rounded down; never below 0 or above what |p| ≤ reach allows; None: no limits."""
     exact = base + weight * (2.0 * p * q - q * q - rule.linear * p)
     if reach is not None:
-        # True already in exact arithmetic; this keeps the last bit of a float from breaking a promise.
+        # True in exact arithmetic; this keeps the last bit of a float from breaking the promise.
         most = base + weight * (rule.linear * reach + reach * reach)
         exact = np.minimum(np.maximum(exact, 0.0), most)
     return round_down(exact)

@@ -1,8 +1,8 @@
 """The mechanism for yes or no and for ratings: one release, and a bonus that follows what the others say.
 
-With p the share of yes that everybody else's answers predict for people like her, in which there is nothing of her own,
-t the switch point, w the width and δ of what is believed of such people (truthful.study.credibility), and y from −1
-(no, or the lowest rating) to 1 (yes, or the highest),
+With p the share of yes that everybody else's answers predict for people like her (her own answer removed), t the switch
+point, w the width and δ from the beliefs about such people (truthful.study.credibility), and y from −1 (no, or the
+lowest rating) to 1 (yes, or the highest),
 
     φ = (p − t)/w, within ±1
     payment = flat + (bonus/2)·(1 + φy + (δ/2w)(1 − y²))        which lies between flat and flat + bonus
@@ -11,8 +11,8 @@ It is the quadratic rule a + b(2(p − t)(q − t) − (q − t)²) at her own p
 least a with which no payment is below the flat fee. For yes and no the last term is 0: yes pays flat + bonus·(1 + φ)/2
 and no flat + bonus·(1 − φ)/2.
 
-Where p is further than `tolerance` beyond every share that was thought possible, everybody like her is paid flat +
-bonus/2, whatever she said: so nothing is won by all saying no.
+Where p is further than `tolerance` beyond every share thought possible, everybody like her is paid flat + bonus/2,
+whatever she said: so all saying no wins nothing.
 """
 
 from __future__ import annotations
@@ -35,10 +35,10 @@ SWITCH = "switch"
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class ShareRelease(SumRelease):
-    """What is released of yes and no, or of ratings, and what is paid: flat for everybody, and up to bonus more.
+    """The release for yes and no or ratings, and the payments: flat for everybody, and up to bonus more.
 
     margin widens the range of shares that count beyond those thought possible; tolerance is how far beyond them a share
-    is implausible, math.inf if no share is.
+    is implausible, math.inf if none is.
     """
 
     flat: float
@@ -68,7 +68,7 @@ class ShareRelease(SumRelease):
 
     @property
     def payment_range(self) -> tuple[float, float]:
-        """The least and the most that anybody can be paid, whatever anybody does."""
+        """The least and the largest payment, whatever anybody does."""
         low, high = round_down(np.array([self.flat, self.flat + self.bonus])).tolist()
         return low, high
 
@@ -82,7 +82,7 @@ class SharePaymaster:
     estimate: LeaveOneOut
 
     def score_players(self, kx: Floats, ky: Floats, *km: Floats) -> Scored:
-        """The scores and payments of players on the grid; predictions are shares, and not clipped."""
+        """The scores and payments of players on the grid; predictions are shares, and are not clipped."""
         found = peer_predictions(self.estimate, kx, ky)
         share = (1.0 + found.prediction) / 2
         _, q, payment = self.mechanism.steps(self.beliefs, kx / GRID, found.report, share)

@@ -46,7 +46,7 @@ PROTECTS = ("records", "answers")
 
 
 class UndeclaredBounds(UserWarning):
-    """A bound was not declared, and is taken to be 1: what lies beyond it is cut, and nobody is told how much."""
+    """A bound was not declared, and is taken to be 1: values beyond it are cut, and how many is not told."""
 
 
 class PrivateRegressor(RegressorMixin, BaseEstimator):  # type: ignore[misc]
@@ -178,7 +178,7 @@ class PrivateRegressor(RegressorMixin, BaseEstimator):  # type: ignore[misc]
         bits = SystemBits() if seed is None else SeededBits(int(check_random_state(seed).randint(2**31)))
         check.choice("protects", self.protects, PROTECTS)
         R = check.share("signal", self.signal)
-        # In one memory layout sums over a row have one order, so that the same data give the same bits.
+        # A single memory layout fixes the order of sums over a row, so that the same data give the same bits.
         X, y = validate_data(self, X, y, y_numeric=True, dtype=np.float64, order="C", ensure_min_samples=2)
         kx = grid_features(units.features(X))
         beliefs = Beliefs(kx.shape[1], UniformBall(R), TruncatedNormal(bound=1 - R, sd=(1 - R) / 2))
@@ -249,7 +249,7 @@ class PrivateRegressor(RegressorMixin, BaseEstimator):  # type: ignore[misc]
         )
 
     def _require_company(self, kx: Floats, transform: Transform | None, matrix: Any) -> None:
-        """Refuse features from which coefficients or somebody's peers cannot be told, before anything is drawn."""
+        """Refuse features that do not determine coefficients or somebody's peers, before anything is drawn."""
         require_invertible(matrix)
         X, Z = kx / GRID, instruments_on_grid(kx, transform) / GRID
         h = leverages(X, Z, np.asarray(np.linalg.inv(Z.T @ X), dtype=np.float64))
@@ -261,14 +261,14 @@ class PrivateRegressor(RegressorMixin, BaseEstimator):  # type: ignore[misc]
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
-        # At the default epsilon the noise swamps the 200 rows that scikit-learn's own check of the score fits.
+        # At the default epsilon the noise swamps the 200 rows of scikit-learn's own check of the score.
         tags.regressor_tags.poor_score = True
         tags.non_deterministic = self.random_state is None
         return tags
 
 
 def _ridge(estimate: LeaveOneOut, total: Sums, signal: float) -> Floats:
-    """Coefficients with the penalty that the noise asks for, from what was released and from public features."""
+    """Coefficients with the penalty that fits the noise, from the release and public features."""
     matrix: Floats = np.linalg.inv(estimate.inverse).astype(np.float64)
     features = matrix if estimate.transform is None else as_floats(total.features)
     vector = np.array([k / PRODUCT for k in estimate.vector])
@@ -278,7 +278,7 @@ def _ridge(estimate: LeaveOneOut, total: Sums, signal: float) -> Floats:
 
 @dataclass(frozen=True)
 class Units:
-    """The declared bounds, and the maps they make between the data's units and normalised ones.
+    """The declared bounds, and their maps between the data's units and normalised ones.
 
     Normalised features are z = x/feature_norm, or (1, x/feature_norm)/√2 with an intercept, so that ‖z‖ ≤ 1.
     """

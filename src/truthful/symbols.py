@@ -1,6 +1,6 @@
-"""The notation, as data: the paper's symbol, what it means, its name in formulas and its name at the doors.
+"""The notation, as data: the paper's symbol, its meaning, its name in formulas and in commands and files.
 
-The one table that the documentation, the `truthful symbols` command and a reader of the code share.
+The documentation, the `truthful symbols` command and readers of the code share this one table.
 """
 
 from dataclasses import dataclass

@@ -1,4 +1,4 @@
-"""What a report says: the own prediction q, the expected peer prediction given one's own data.
+"""The own prediction q: the peer prediction that a player expects, given her own data.
 
 q(x, y) = ‖x‖ · E[ψ(u) | x, y] with u = θ·x/‖x‖, under the declared prior and noise law. A player scored against q by a
 proper rule does best by reporting the truth.
@@ -49,11 +49,11 @@ __all__ = [
     "UniformNoise",
 ]
 
-# From about this many players on, building a table takes less time than it saves.
+# From about this many players on, a table saves more time than it takes to build.
 MANY_PLAYERS = 100_000
-# The largest range of peer noise scales, as a ratio, that a table of moderate size covers.
+# The largest ratio of peer noise scales that a table of moderate size covers.
 WIDEST_RANGE = 1000.0
-# Corners inside the ball that less noise rounds, as a part of where they are, take a table too many cells.
+# With corners inside the ball and noise below this part of their place, a table would need too many cells.
 CORNER_NOISE = 0.04
 
 #: q as a function of ‖x‖, the report y and the scale of the peer noise along x.
@@ -62,7 +62,7 @@ Predictor = Callable[[Floats, Floats, Floats], Floats]
 
 @dataclass(frozen=True)
 class Beliefs:
-    """The declared law of everything unknown: θ ~ prior in `dimension` dimensions, y = θ·x + z with z ~ noise.
+    """The declared distribution of all unknowns: θ ~ prior in `dimension` dimensions, y = θ·x + z with z ~ noise.
 
     Isotropic priors make q a function of r = ‖x‖ and y alone. Reports that cannot happen, |y| > Rr + M, are moved
     to the nearest edge.
@@ -96,7 +96,7 @@ class Beliefs:
         return self.noise.variance
 
     def own_prediction(self, X: Any, y: Any, curve: Curve = IDENTITY, scale: Any = 0.0) -> Floats:
-        """q for every row of X and report in y, to 1e-9: by quadrature, or by a table if there are very many.
+        """q for every row of X and report in y, to 1e-9: by quadrature, or by table for very many players.
 
         `scale` is the scale of the peer noise along x, one number or one per player; only a clipped curve uses it.
         """
@@ -109,14 +109,16 @@ class Beliefs:
         return predictor(lengths, reports, scales)
 
     def predictor(self, curve: Curve, scales: tuple[float, float], players: int) -> Predictor:
-        """q for so many players, peer noise scales in this range: by table if that is sooner done, else directly."""
+        """q as a function for this many players and this range of peer noise: by table if that is faster, else
+        directly.
+        """
         low, high = scales
         if players <= MANY_PLAYERS or (curve.needs_scale and not 0 < high <= WIDEST_RANGE * low):
             return lambda r, y, scale: self.prediction(r, y, curve, scale)
         corners = corner_predictor(self, curve)
         if corners is not None and low < CORNER_NOISE * corners.curve.radius:
             return corners
-        from truthful.beliefs.table import prediction_table  # with compiled code that few players do not need
+        from truthful.beliefs.table import prediction_table  # compiled: few players do without
 
         return prediction_table(self, curve, low, high)
 

@@ -1,4 +1,4 @@
-"""Own predictions where peers are clipped inside the ball, at c < R: by fixed rules that know where the corners are.
+"""Own predictions where peers are clipped inside the ball, at c < R, by fixed rules that know the corners.
 
 With v₊ = max(v, 0), e the noise and H(v) = E[(v + e)₊] − v₊, a bump as wide as the noise,
 
@@ -6,13 +6,13 @@ With v₊ = max(v, 0), e the noise and H(v) = E[(v + e)₊] − v₊, a bump as 
 
 so that E[ψ(u) | r, y] needs the integrals of clip(u, ±c), in the angle t of truthful.beliefs.posterior on panels that
 end at ±c, and those of the two bumps: far from the ends of the support by a Gauss rule for H itself, else on panels
-that end at ±c and at the ends. Two rules must agree on the mean; where they do not, panels are cut, and what is then
-still open is left to the quadrature that looks for peaks itself.
+that end at ±c and at the ends. Two rules must agree on the mean; where they do not, panels are cut, and what remains
+open goes to the quadrature that searches for peaks itself.
 
-That one alone will not do: a corner with little noise to round it can lie where both of its rules miss it, and it was
-then off by as much as 3e-6. It also takes some fifty times as long.
+That one alone is not enough: a corner rounded by little noise can lie where both of its rules miss it, with errors of
+up to 3e-6. It also takes some fifty times as long.
 
-Everybody takes the same way through these loops, whoever stands beside her.
+Everybody's numbers take the same path through these loops, whoever is in the batch with her.
 """
 
 from __future__ import annotations
@@ -45,19 +45,19 @@ from truthful.lazily import compiled
 
 _FINE, _COARSE = 24, 16
 _TOLERANCE, _MASS_TOLERANCE = 1e-12, 1e-10
-#: Panels that each of the three is cut into, if need be.
+#: How many pieces to cut each of the three panels into, tried in turn.
 _PIECES = (1, 4, 16)
-#: Of the rule for the bump, and of its panels, which end at these multiples of the scale.
+#: Nodes of the rule for the bump; nodes on each of its panels, which end at the multiples of the scale below.
 _BUMP_NODES, _BUMP_ORDER = 10, 16
 _ENDS = (0.0, 1.0, 4.0, 12.0, 30.0)
-#: The longest of its panels, in units of what the posterior changes over.
+#: The longest of its panels, in units of the length over which the posterior changes.
 _LONGEST = 1.5
-#: The rule for the bump is used for scales up to this part of what the posterior changes over.
+#: The rule for the bump is used for scales up to this part of the length over which the posterior changes.
 _NEAR = 0.01
-#: Chebyshev coefficients of the prior's logarithm: few, and too many.
+#: Numbers of Chebyshev coefficients to try for the prior's logarithm.
 _ORDERS = (8, 16, 32, 64)
 _NODES_LEFT = 1e-13
-#: Laws with a smaller deviation than this part of their bound are left to the quadrature that finds its way by itself.
+#: Distributions narrower than this part of their bound are left to the adaptive quadrature.
 _WIDE = 0.1
 
 # Series of sine (over x), cosine and exponential, which are exact to rounding for |x| ≤ π/2 and |x| ≤ (log 2)/2.
@@ -99,7 +99,9 @@ class _Law(NamedTuple):
 
 
 def corner_predictor(laws: Laws, curve: Curve) -> CornerPredictor | None:
-    """For a curve with corners inside the ball, of laws that these loops know and that are not narrow; else None."""
+    """The predictor for a curve with corners inside the ball, if these loops know its distributions and none is narrow;
+    else None.
+    """
     prior, noise = laws.prior, laws.noise
     known = (
         isinstance(prior, UniformBall) or (isinstance(prior, NormalBall) and prior.sd >= _WIDE * prior.radius)
@@ -113,13 +115,13 @@ def corner_predictor(laws: Laws, curve: Curve) -> CornerPredictor | None:
 
 @dataclass(frozen=True)
 class CornerPredictor:
-    """q = r E[ψ(u) | r, y] for a curve that is clipped inside the ball, to 1e-11 R."""
+    """q = r E[ψ(u) | r, y] for a curve clipped inside the ball, to 1e-11 R."""
 
     laws: Laws
     curve: Clipped
 
     def __call__(self, r: Floats, y: Floats, scale: Floats) -> Floats:
-        """q for arrays of one length, finite, r and scale not below 0."""
+        """q for arrays of one length, finite, with r and scale not below 0."""
         r, y, scale = (np.ascontiguousarray(array, dtype=np.float64) for array in (r, y, scale))
         out = np.empty(len(r))
         if _means(r, y, scale, self._law, _rules(self.curve.dimension), np.array(_PIECES), out):
@@ -140,7 +142,7 @@ class CornerPredictor:
 
 
 def _series(prior: Any, dimension: int) -> Floats:
-    """Empty for a uniform prior."""
+    """Chebyshev coefficients of the prior's logarithm beside the power of R² − u²; empty for a uniform prior."""
     if isinstance(prior, UniformBall):
         return np.zeros(0)
 
@@ -216,7 +218,7 @@ def _bump(z: float, octaves: Floats, limits: Floats) -> float:
 
 @_fused
 def _angles(t: Floats, low: float, high: float, sine: Floats, cosine: Floats) -> None:
-    """Sine and cosine of angles between low and high, by their series, so that loops use the processor's vectors.
+    """Sine and cosine of angles between low and high, by their series, so that loops vectorise.
 
     Near an end of [0, π] the sine keeps its relative accuracy.
     """
@@ -285,7 +287,7 @@ def _weigh(
 
 @_fused
 def _exponential(x: float) -> float:
-    """exp(x) for -700 < x < 700, and its value at the nearer end beyond: inlined, for loops that use vectors."""
+    """exp(x) for -700 < x < 700, and its value at the nearer end beyond: inlined, so that loops vectorise."""
     x = min(max(x, -700.0), 700.0)
     k = np.floor(x * _PER_LOG_2 + 0.5)
     v = (x - k * _LOG_2_HIGH) - k * _LOG_2_LOW
@@ -297,7 +299,7 @@ def _exponential(x: float) -> float:
 
 @_fused
 def _panels(low: float, high: float, cut: int, rules: _CornerRules, count: int, t: Floats, w: Floats) -> int:
-    """Adds the nodes of so many equal panels between two angles, and the weights of their own rule."""
+    """Add the nodes of `count` equal panels between two angles, with the weights of their rule."""
     width = (high - low) / cut
     for piece in range(cut):
         middle, half = low + (piece + 0.5) * width, width / 2
@@ -402,7 +404,7 @@ def _bump_integral(
 def _mean(
     r: float, y: float, s: float, law: _Law, rules: _CornerRules, cuts: Integers, work: Floats, sums: Floats
 ) -> float:
-    """E[ψ(u) | r, y] for y ≥ 0, or NaN if the rules do not agree; the support is that of truthful.beliefs.posterior."""
+    """E[ψ(u) | r, y] for y ≥ 0, or NaN if the rules disagree; the support is that of truthful.beliefs.posterior."""
     R, M, c = law.radius, law.bound, law.clip / law.radius
     y = min(y, R * r + M)
     below, above = min((R * r + M - y) / r, 2 * R), max((R * r - M - y) / r, 0.0)
@@ -430,7 +432,7 @@ def _mean(
 def _means(
     r: Floats, y: Floats, s: Floats, law: _Law, rules: _CornerRules, cuts: Integers, out: Floats
 ) -> int:
-    """Fills out, with NaN where there is no answer; returns how many those are."""
+    """Fill `out`, with NaN where there is no answer; return how many those are."""
     most = cuts[len(cuts) - 1]
     parts = 2 * len(rules.ends) + int(most * math.pi / (_LONGEST * law.width)) + 1
     nodes = max(3 * most * len(rules.nodes), parts * len(rules.panel))

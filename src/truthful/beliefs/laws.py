@@ -1,4 +1,4 @@
-"""What everybody believes before the reports: priors on θ, laws of the response noise z, and curves of peers.
+"""Beliefs before any report: priors on θ, distributions of the response noise z, and peer curves.
 
 A prior is isotropic on the ball ‖θ‖ ≤ R, so the projection u = θ·x/‖x‖ has the same density f on [-R, R] for
 every x. A noise law is a symmetric density g on [-M, M]. Both are used through logarithms, which neither
@@ -23,7 +23,7 @@ from truthful.noise import piecewise
 
 
 class Prior(Protocol):
-    """An isotropic law of θ on the ball of radius R."""
+    """An isotropic distribution of θ on the ball of radius R."""
 
     @property
     def radius(self) -> float: ...
@@ -39,7 +39,7 @@ class Prior(Protocol):
 
 
 class Noise(Protocol):
-    """A symmetric law of the response noise z on [-M, M]."""
+    """A symmetric distribution of the response noise z on [-M, M]."""
 
     @property
     def bound(self) -> float: ...
@@ -49,7 +49,7 @@ class Noise(Protocol):
 
     @property
     def smooth(self) -> bool:
-        """Whether g is analytic on [-M, M], which a table of own predictions relies on."""
+        """Whether g is analytic on [-M, M]; tables of own predictions rely on it."""
 
     def density(self, z: Floats) -> Floats:
         """g(z); zero outside [-M, M]."""
@@ -224,7 +224,7 @@ class CustomNoise:
 
     @property
     def smooth(self) -> bool:
-        """Whether the Chebyshev coefficients of g have died out by degree 192 of 256."""
+        """Whether the Chebyshev coefficients of g have vanished by degree 192 of 256."""
         nodes = np.polynomial.chebyshev.chebpts1(257)
         coefficients = np.abs(np.polynomial.chebyshev.chebfit(nodes, self.given(self.bound * nodes), 256))
         return bool(coefficients[192:].max() <= 1e-13 * coefficients.max())
@@ -298,7 +298,7 @@ class Curve(Protocol):
 
 @dataclass(frozen=True)
 class Identity:
-    """ψ(u) = u: peers are unbiased and not clipped. The paper's own prediction."""
+    """ψ(u) = u: unbiased, unclipped peers. The paper's own prediction."""
 
     needs_scale = False
 
@@ -379,7 +379,7 @@ def antiderivative(dimension: int) -> tuple[Floats, Floats]:
 
 
 def over_normals(z: Floats, dimension: int, function: Callable[[Floats], Floats]) -> Floats:
-    """E[√τ f(z/√τ)] with e = √τ Z, Z normal and τ/2 ~ Gamma((d+1)/2): what f of a normal law is of e's.
+    """E[√τ f(z/√τ)], with e = √τ Z, Z normal and τ/2 ~ Gamma((d+1)/2): turns f for a normal law into f for e's.
 
     The trapezoidal rule in log τ converges geometrically: the integrand is analytic in the strip |Im log τ| < π/2.
     """
@@ -397,7 +397,7 @@ def _normal_k(x: Floats) -> Floats:
 
 
 def _clip_mean(m: Floats, s: Floats, radius: float, coefficients: Floats, ends: Floats) -> Floats:
-    """E[clip(m + s·e, ±radius)], with K by table, and beyond it by its two limits."""
+    """E[clip(m + s·e, ±radius)], with K by table, and beyond the table by its two limits."""
     table = np.ascontiguousarray(coefficients.T)
 
     def k(z: Floats) -> Floats:
@@ -451,7 +451,7 @@ def from_chebyshev(coefficients: Floats, axis: int = -1) -> Floats:
 
 
 def times(matrix: Floats, values: Floats, axis: int) -> Floats:
-    """The matrix times the values along one axis: many small products, for which no other thread is woken."""
+    """The matrix times the values along one axis: many small products that should wake no other thread."""
     axis %= values.ndim
     if axis == values.ndim - 1:
         return np.asarray(values @ matrix.T)
@@ -462,9 +462,9 @@ def times(matrix: Floats, values: Floats, axis: int) -> Floats:
 
 @lru_cache(maxsize=64)
 def _matrices(order: int) -> tuple[Floats, Floats]:
-    """From values to Chebyshev coefficients, and from those to monomial coefficients."""
+    """The matrices from values to Chebyshev coefficients, and from these to monomial coefficients."""
     k = np.arange(order)
-    # Whole multiples of π/2n, reduced exactly to one turn before the cosine is taken.
+    # Integer multiples of π/2n, reduced exactly to one turn before taking the cosine.
     turns = np.outer(k, 2 * k + 1) % (4 * order)
     to_chebyshev = np.cos(np.pi * turns / (2 * order)) * 2 / order
     to_chebyshev[0] /= 2

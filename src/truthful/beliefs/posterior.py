@@ -1,12 +1,12 @@
-"""The law of u = θ·x/‖x‖ given one report, by quadrature: the reference everything faster is checked against.
+"""The distribution of u = θ·x/‖x‖ given one report, by quadrature: the reference for all that is faster.
 
 Given r = ‖x‖ and the report y, u has the density ∝ f(u) g(y - ru) on the interval where |u| ≤ R and |y - ru| ≤ M.
 The substitution u = R cos t removes the endpoint singularity of the prior (f(u) du becomes sin^d t dt for the uniform
 ball), and t, measured from the top of the ball, keeps its relative accuracy where the support shrinks to a point.
 Everything is odd in y, so only y ≥ 0 is ever computed.
 
-The quadrature itself, at the end, gives expectations under many one-dimensional densities at once, each known up to its
-constant through its logarithm.
+The quadrature itself, at the end, computes expectations under many one-dimensional densities at once, each given by its
+logarithm up to a constant.
 """
 
 from __future__ import annotations
@@ -31,12 +31,12 @@ Integrand = Callable[[Indices, Floats], Floats]
 _CHUNK = 4096
 _SHARED = 4  # chunks, from which on they are shared among the processors
 
-# Where the support is a single point its width is replaced by one that is nothing beside R, but not zero.
+# A support of a single point gets a width that is negligible beside R, but not zero.
 _POINT = 1e-100
 
 
 class Laws(Protocol):
-    """Whatever declares a dimension, a prior and a noise law."""
+    """Anything that declares a dimension, a prior and a noise distribution."""
 
     @property
     def dimension(self) -> int: ...
@@ -59,10 +59,10 @@ class Support(NamedTuple):
 
 
 def support(laws: Laws, r: Floats, y: Floats) -> Support:
-    """Reports beyond what the beliefs allow, y > Rr + M, are moved to that edge."""
+    """The support; reports beyond what the beliefs allow, y > Rr + M, are moved to that edge."""
     R, M = laws.prior.radius, laws.noise.bound
     y = np.minimum(y, R * r + M)
-    # R - u at both ends, each in the form that does not cancel near the top of the ball.
+    # R - u at both ends, each in the form without cancellation near the top of the ball.
     with np.errstate(over="ignore"):
         below = np.minimum((R * r + M - y) / r, 2 * R)
         above = np.maximum((R * r - M - y) / r, 0.0)
@@ -140,7 +140,7 @@ def _mean(laws: Laws, where: Support, curve: Curve, scales: Floats) -> Expectati
 
 
 def _corners(laws: Laws, curve: Curve) -> tuple[float, ...]:
-    """The angles at which a curve that is clipped inside the ball has its corners."""
+    """The angles of the corners of a curve that is clipped inside the ball."""
     if not isinstance(curve, Clipped) or not curve.radius < curve.factor * laws.prior.radius:
         return ()
     c = curve.radius / (curve.factor * laws.prior.radius)
@@ -176,9 +176,9 @@ def _slope(laws: Laws, where: Support, curve: Curve, scale: Floats) -> Floats:
 
 
 class _Rules(NamedTuple):
-    """Two Gauss-Legendre rules a panel: the nodes of both, the weights of each.
+    """Two Gauss-Legendre rules per panel: the nodes of both, the weights of each.
 
-    What they differ by bounds the error of the finer one, generously where the integrand is analytic.
+    Their difference bounds the error of the finer one, generously where the integrand is analytic.
     """
 
     nodes: Floats
@@ -191,7 +191,7 @@ def _rules(fine: int, coarse: int) -> _Rules:
     return _Rules(np.concatenate([x, y]), a, b)
 
 
-# Most densities are smooth enough for the first.
+# The first is enough for most densities.
 _FEW, _MANY = _rules(32, 24), _rules(64, 48)
 
 
@@ -200,15 +200,15 @@ _MASS_TOLERANCE = 1e-10
 # More halvings than a jump needs, and more rough panels at once than a few dozen jumps need.
 _DEEPEST = 60
 _MOST = 128
-# What lies further below the peak than exp(-40) = 4e-18 does not count.
+# Anything below the peak times exp(-40) = 4e-18 is negligible.
 _DROP = 40.0
 _GOLDEN = (np.sqrt(5.0) - 1) / 2
-# Steps of the searches for the peak and for its width: both end at the spacing of the numbers themselves.
+# Steps of the searches for the peak and its width: both end at the spacing of floats.
 _STEPS = 80
 
 
 class Expectation(NamedTuple):
-    """For every density: its integral is mass · exp(peak), and `value` has the expectations, one a column."""
+    """For every density: its integral is mass · exp(peak), and `value` has the expectations, one per column."""
 
     peak: Floats
     mass: Floats
@@ -227,14 +227,14 @@ def expectation(
 
     `log_weight(i, t)` gives one number for every entry of t, whose rows belong to the densities i; `integrand(i, t)`
     gives one or more, along a last axis. Each interval is one panel at first. Where the rules of 24 and 32 nodes
-    disagree, those of 48 and 64 are tried; where these do, the interval is cut around its peak, and then panels are
-    halved until the rules agree: peaks and kinks cost more nodes, not accuracy. Logarithms are relative to the largest
-    seen, so nothing underflows that matters.
+    disagree, those of 48 and 64 are tried; where these disagree too, the interval is cut around its peak, and then
+    panels are halved until the rules agree: peaks and kinks cost more nodes, not accuracy. Logarithms are relative to
+    the largest seen, so nothing underflows that matters.
 
-    There is always a value, and it is the same bits whichever densities stand beside: halving ends, for each by itself,
-    where rounding is all that is left to disagree about. A weight that is nowhere a number above 0 gives the integrand
-    in the middle of the interval. Intervals are cut at the `corners` of the integrand: between their nodes both rules
-    could miss one, and agree.
+    There is always a value, with the same bits whatever else is in the batch: halving ends, for each density by itself,
+    where only rounding is left to disagree about. A weight that is nowhere a positive number gives the integrand in the
+    middle of the interval. Intervals are cut at the `corners` of the integrand: between their nodes both rules could
+    miss one, and agree.
     """
     count = len(low)
     owner, start, end = _cut(low, high, corners)
@@ -257,7 +257,7 @@ def expectation(
 
 
 def _cut(low: Floats, high: Floats, corners: tuple[float, ...]) -> tuple[Indices, Floats, Floats]:
-    """Panels from one end to the next corner and so on; corners outside of an interval do not count."""
+    """Panels from one end to the next corner and so on; corners outside an interval are ignored."""
     owner = np.arange(len(low))
     if not corners:
         return owner, low, high
@@ -268,7 +268,7 @@ def _cut(low: Floats, high: Floats, corners: tuple[float, ...]) -> tuple[Indices
 
 
 def _worth_halving(owner: Indices, low: Floats, high: Floats, count: int) -> npt.NDArray[np.bool_]:
-    """Whether a panel holds numbers to halve it at, and its density has not spent its panels."""
+    """Whether a panel holds floats to halve it at, and its density has panels left to spend."""
     middle = (low + high) / 2
     return (low < middle) & (middle < high) & (np.bincount(owner, minlength=count)[owner] <= _MOST)
 
@@ -284,7 +284,7 @@ def _around_peak(
     """Cuts at the peak, and on both sides where the weight has all but vanished.
 
     Halving alone could lose a part of a narrow peak: a neighbouring panel whose nodes all lie outside it seems empty.
-    With one peak, as log-concave laws have, the search finds it; of others, the cuts are as good as any.
+    If there is one peak, as for log-concave densities, the search finds it; for others the cuts are as good as any.
     """
 
     def logs(t: Floats) -> Floats:
@@ -299,7 +299,7 @@ def _around_peak(
 
 
 def _bracket(log_weight: LogWeight, owner: Indices, low: Floats, high: Floats) -> tuple[Floats, Floats]:
-    """Between which neighbours of the highest node the peak lies."""
+    """The neighbours of the highest node, between which the peak lies."""
     nodes = low[:, None] + ((high - low) / 2)[:, None] * (1 + _MANY.nodes[: len(_MANY.fine)])
     best = _finite(log_weight(owner, nodes)).argmax(axis=1)[:, None]
     edges = np.concatenate([low[:, None], nodes, high[:, None]], axis=1)
@@ -307,7 +307,7 @@ def _bracket(log_weight: LogWeight, owner: Indices, low: Floats, high: Floats) -
 
 
 def _peak(logs: Callable[[Floats], Floats], low: Floats, high: Floats) -> Floats:
-    """Where a function with one peak is largest, by golden sections."""
+    """The maximum of a function with one peak, by golden sections."""
     left, right = high - _GOLDEN * (high - low), low + _GOLDEN * (high - low)
     at_left, at_right = logs(left), logs(right)
     for _ in range(_STEPS):
@@ -321,23 +321,23 @@ def _peak(logs: Callable[[Floats], Floats], low: Floats, high: Floats) -> Floats
 
 
 def _reach(logs: Callable[[Floats], Floats], least: Floats, peak: Floats, end: Floats) -> Floats:
-    """How far from the peak towards an end of the interval the logarithm stays above `least`, by halving."""
+    """How far from the peak toward an end the logarithm stays above `least`, by halving."""
     inside, outside = peak, end
     for _ in range(_STEPS):
         middle = (inside + outside) / 2
-        # The ends themselves are never asked for: a weight may vanish there.
+        # The ends themselves are never evaluated: a weight may vanish there.
         high = (logs(np.where(middle == end, peak, middle)) >= least) & (middle != end)
         inside, outside = np.where(high, middle, inside), np.where(high, outside, middle)
     return outside
 
 
 def _finite(logs: Floats) -> Floats:
-    """What is no number weighs nothing."""
+    """Give NaN no weight."""
     return np.where(np.isfinite(logs), logs, -np.inf)
 
 
 class _Panels(NamedTuple):
-    """Integrals over panels, in units of exp(peak): of the weight, and of the integrand times the weight."""
+    """Integrals over panels, in units of exp(peak): the weight's, and that of the integrand times the weight."""
 
     owner: Indices
     peak: Floats
@@ -383,8 +383,8 @@ def _integrate(
 def _sums(weight: Floats, values: Floats, rule: Floats, start: int) -> tuple[Floats, Floats]:
     """Integrals of the weight, and of the values times the weight, over the nodes from `start` on.
 
-    Added up node by node: NumPy's products round one density's result by how many there are beside it and by where
-    they lie in memory, and nobody's payment may depend on that.
+    Summed node by node: NumPy's products round by batch size and memory layout, and nobody's payment may depend on
+    these.
     """
     shares = weight[:, start : start + len(rule)] * rule
     mass, moment = np.zeros(len(weight)), np.zeros((len(values), values.shape[2]))
@@ -398,8 +398,8 @@ def _rough(fine: _Panels, coarse: _Panels, total: Expectation, unit: float) -> n
     """Where the two rules disagree: about the expectation, d(N/D) = (dN - (N/D) dD)/D, or about the mass D itself.
 
     The mass matters where a peak is so narrow that a single node sees it: N/D is then that node's value, and the rules
-    seem to agree. Written so that NaN and infinity, from a peak that only one rule sees or its nodes all but miss, are
-    rough.
+    seem to agree. Comparisons are written so that NaN and infinity, from a peak that only one rule sees or that its
+    nodes nearly miss, are rough.
     """
     mass_gap = fine.mass - coarse.mass
     gap = (fine.moment - coarse.moment) - total.value[fine.owner] * mass_gap[:, None]

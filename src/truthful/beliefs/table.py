@@ -1,13 +1,12 @@
 """Own predictions for millions of players: E[ψ(u) | r, y] by table, with a bound on the table's error.
 
-What is proved and what is verified. The regions below are where the tabulated function is analytic, so
-polynomials on cells converge geometrically. In the scale of the peer noise the table interpolates ψ itself: an
-expectation of ψ is off by no more than ψ is, whatever the posterior, and the interpolant multiplies errors at its
-nodes by at most its Lebesgue constant; both are proved, and so is the bound on what is not kept of the polynomials. The
-errors that enter there are verified: the distance of each cell from direct quadrature, on a grid between the nodes
-where an interpolation error is largest, and that of ψ from its interpolant, on such a grid too. `error` doubles what
-was measured, for what lies between the points of the grid. Reports in cells that could not be verified are answered by
-direct quadrature.
+What is proved and what is verified. The regions below are where the tabulated function is analytic, so polynomials on
+cells converge geometrically. In the scale of the peer noise the table interpolates ψ itself: an expectation of ψ is off
+by no more than ψ is, whatever the posterior, and the interpolant multiplies errors at its nodes by at most its Lebesgue
+constant; both are proved, and so is the bound on the terms dropped from the polynomials. The errors that enter there
+are verified: the distance of each cell from direct quadrature, on a grid between the nodes where an interpolation error
+is largest, and that of ψ from its interpolant, on such a grid too. `error` doubles what was measured, for what lies
+between the points of the grid. Reports in cells that could not be verified are answered by direct quadrature.
 
 What a table is fitted to: regions of reports, each the unit square, and polynomials on cells of the square.
 The half-plane of reports is cut where the posterior stops being analytic. For r = ‖x‖ in [0, 1] and y ≥ 0 the support
@@ -29,12 +28,12 @@ The square is cut into 4 × 4 roots, and each root into kx × ky equal cells (po
 function is the polynomial of degree 7 in each coordinate through its values at 8 × 8 Chebyshev nodes. An interpolation
 error looks like c·T₈ in the coordinate that causes it, so it is measured on the 9 × 9 grid where |T₈| = 1, between the
 nodes and on the cell's border. A root whose error is above what is wanted is cut again, across the coordinate whose
-Chebyshev coefficients have not died out; one that stays above it is left open. A root that was cut is first looked at
-where it was worst, and all of it only when it is good enough there.
+Chebyshev coefficients have not died out; one that stays above it is left open. A root that was cut is checked first
+where it was worst, and as a whole only once it is good enough there.
 
 Players are looked up by loops over a block of them without branches or calls, so that they vectorise: two or three
 nanoseconds a player for each of region, cell and piece of the scale axis. They round as written, so that a vectorised
-loop and its last few turns give the same bits, and nobody's result depends on who stands beside her.
+loop and its last few turns give the same bits, and nobody's result depends on the rest of the batch.
 """
 
 from __future__ import annotations
@@ -63,22 +62,22 @@ from truthful.check import Floats
 from truthful.errors import InputError
 from truthful.lazily import njit
 
-#: The four regions of reports. Each is cut into so many roots squared; a polynomial has so many powers of a coordinate.
+#: The four regions of reports; the root of the number of roots in each; and the number of powers of each coordinate.
 WHOLE, UPPER, SHORT, MIDDLE = range(4)
 ROOTS, ORDER, SCALE_ORDER = 4, 8, 8
-#: Products x^a s^k are kept if a + k is no more: Chebyshev coefficients of smooth functions fall off with their degree.
+#: The largest a + k of a product x^a s^k that is kept: Chebyshev coefficients of smooth functions decay with degree.
 DEGREE = 9
 KEPT = np.add.outer(np.arange(ORDER), np.arange(SCALE_ORDER)) <= DEGREE
-#: Coefficients of a cell for one scale, and for a piece of the scale axis.
+#: The number of coefficients of a cell, for one scale and for a piece of the scale axis.
 PLANE, WEDGE = ORDER**2, ORDER * int(KEPT.sum())
-#: The number of no cell: players there are left to direct quadrature.
+#: Marks a place without a cell: players there are left to direct quadrature.
 OPEN = -1
 
-# What a block of players needs stays in the nearest caches.
+# A block of players that fits the nearest caches.
 _BLOCK = 1024
 _EXPONENT, _MANTISSA, _ONE = 52, (1 << 52) - 1, 1023 << 52
 
-# Cells of a root: many, and too many. A square may cost this many points, and values at them.
+# Cells of a root: many, and too many. A square may cost this many points, and function values at them.
 _MANY_CELLS, _MOST_CELLS = 16, 1024
 _MOST_POINTS = 400_000
 _MOST_VALUES = 24_000_000
@@ -90,20 +89,22 @@ Rows = npt.NDArray[np.int32]
 Limits = tuple[float, float, float, float, float, float]
 
 each = njit(error_model="numpy")
-# The polynomials of one player may use fused multiply-adds: every player takes the same way through them.
+# The polynomials of one player may use fused multiply-adds: every player takes the same path through them.
 _fused = njit(error_model="numpy", fastmath={"contract"})
 
 
 @dataclass(frozen=True)
 class Region:
-    """One of the four, as the map from the unit square to supports."""
+    """One of the four regions, as the map from the unit square to supports."""
 
     kind: int
     radius: float
     bound: float
 
     def support(self, X: Floats, Y: Floats) -> Support:
-        """The players at (X, Y). Angles come from the coordinates, not from r and y: exact at r = 0 and at the edge."""
+        """The support of players at (X, Y). Angles come from the coordinates, not from r and y: exact at r = 0 and the
+        edge.
+        """
         R, M = self.radius, self.bound
         if self.kind in (WHOLE, UPPER):
             r = min(1.0, M / R) * X
@@ -127,7 +128,7 @@ class Region:
 
 
 def regions(laws: Laws) -> tuple[Region, ...]:
-    """All regions that reports with ‖x‖ ≤ 1 can fall in."""
+    """All regions that contain reports with ‖x‖ ≤ 1."""
     R, M = laws.prior.radius, laws.noise.bound
     kinds = (WHOLE, UPPER, SHORT, MIDDLE) if R > M else (WHOLE, UPPER)
     return tuple(Region(kind, R, M) for kind in kinds)
@@ -139,7 +140,7 @@ class TableCells:
 
     Root (i, j), in row i·ROOTS + j of `roots`, has (first, kx, ky): its cells are the rows first + a·ky + b of
     `coefficients`, whose axes are cell, power of x, power of y and column, with x and y in [-1, 1] across the cell.
-    `first` is OPEN where the tolerance was not reached. `error` is the largest measured elsewhere.
+    `first` is OPEN where the tolerance was not reached. `error` is the largest error measured elsewhere.
     """
 
     roots: Integers
@@ -148,14 +149,14 @@ class TableCells:
 
 
 def left_open(columns: int) -> TableCells:
-    """No cells at all."""
+    """A table without cells."""
     return TableCells(np.full((ROOTS**2, 3), OPEN, dtype=np.int64), np.empty((0, ORDER, ORDER, columns)), 0.0)
 
 
 def fit(function: Function, columns: int, tolerance: float, enough: float) -> TableCells:
-    """Cells for function(X, Y), which maps points (n,) of the square to values (n, columns).
+    """Fit cells to function(X, Y), which maps points (n,) of the square to values (n, columns).
 
-    A root of more than 16 cells, which are costly, need not come below `tolerance` if it comes below `enough`.
+    A root that needs more than 16 cells, which are costly, need not reach `tolerance` if it reaches `enough`.
     """
     empty = left_open(columns)
     roots, pieces = empty.roots, [empty.coefficients]
@@ -179,7 +180,7 @@ def fit(function: Function, columns: int, tolerance: float, enough: float) -> Ta
 
 @dataclass(frozen=True)
 class _Root:
-    """A root of kx × ky cells, and the point of the square where it was worst when it had fewer."""
+    """A root of kx × ky cells, and the point of the square where its error was largest with fewer cells."""
 
     number: int
     kx: int
@@ -197,7 +198,7 @@ class _Root:
         return self._boxes(a, b)
 
     def worst_cell(self) -> Floats:
-        """The same of the cell at the worst point."""
+        """The centre and half-widths of the cell at that point."""
         i, j = divmod(self.number, ROOTS)
         a = min(max(int((self.x * ROOTS - i) * self.kx), 0), self.kx - 1)
         b = min(max(int((self.y * ROOTS - j) * self.ky), 0), self.ky - 1)
@@ -213,12 +214,12 @@ class _Root:
 def _sort(
     function: Function, roots: list[_Root], boxes: list[Floats], tolerance: float, enough: float
 ) -> tuple[list[tuple[_Root, Floats, float]], list[_Root]]:
-    """Roots that are good enough in these boxes, with the polynomials there and their error; and the others, cut."""
+    """The roots that are good enough in these boxes, with their polynomials and error; and the others, cut."""
     every = np.concatenate(boxes)
     values, points = _sample(function, every, chebyshev_nodes(ORDER)), chebyshev_extrema(ORDER)
     polynomials = monomials(monomials(values, axis=1), axis=2)
     powers = np.vander(points, ORDER, increasing=True)
-    # As Horner's rule will see it.
+    # As Horner's rule will evaluate it.
     off = times(powers, times(powers, polynomials, 1), 2) - _sample(function, every, points)
     errors = np.abs(off).max(axis=3).reshape((len(every), -1))
     good, rough, ends = [], [], np.cumsum([0, *map(len, boxes)])
@@ -236,7 +237,7 @@ def _sort(
 
 
 def _cut(root: _Root, values: Floats, x: float, y: float) -> list[_Root]:
-    """The root with twice the cells across each coordinate whose last two coefficients are not small; or nothing."""
+    """The root with twice the cells along each coordinate whose last two coefficients are not small; or nothing."""
     coefficients = np.abs(chebyshev_coefficients(chebyshev_coefficients(values, axis=1), axis=2))
     tail_x, tail_y = coefficients[:, -2:].max(), coefficients[:, :, -2:].max()
     kx = root.kx * (2 if tail_x > 0.3 * tail_y else 1)
@@ -245,14 +246,14 @@ def _cut(root: _Root, values: Floats, x: float, y: float) -> list[_Root]:
 
 
 def _affordable(roots: list[_Root], points: int) -> list[_Root]:
-    """As many of the roots as so many points are enough for, those of the fewest cells first."""
+    """The roots, those with the fewest cells first, up to this number of points in total."""
     roots = sorted(roots, key=lambda root: root.cells)
     costs = _POINTS * np.cumsum([root.cells for root in roots])
     return roots[: int(np.searchsorted(costs, points, "right"))]
 
 
 def _sample(function: Function, boxes: Floats, points: Floats) -> Floats:
-    """Values on the tensor grid of the points in every box: axes box, x, y, column."""
+    """Values on the tensor grid of points in every box: axes box, x, y, column."""
     shape = (len(boxes), len(points), len(points))
     X = np.broadcast_to((boxes[:, :1] + boxes[:, 2:3] * points)[:, :, None], shape)
     Y = np.broadcast_to((boxes[:, 1:2] + boxes[:, 3:] * points)[:, None, :], shape)
@@ -260,13 +261,13 @@ def _sample(function: Function, boxes: Floats, points: Floats) -> Floats:
 
 
 _SAFETY = 2.0
-# One scale is exact to 1e-10 at no cost in time.
+# For one scale, 1e-10 costs no extra time.
 _ONE_SCALE_TOLERANCE, _CELL_TOLERANCE = 4e-11, 1e-10
 _QUADRATURE = 1e-11
-# The error that is promised, and what of it more pieces would hardly lower any more: powers that are not kept.
+# The promised error; and the part of it, from dropped powers, that more pieces would hardly lower.
 _PROMISED, _DROPPED = 1e-9, 1e-10
 
-# Pieces of the scale axis, and the nodes of each. Narrow ranges are one piece that needs fewer.
+# Numbers of pieces of the scale axis to try, and nodes of each. Narrow ranges are one piece with fewer nodes.
 _PIECES = (1, 2, 3, 4, 5, 6, 8, 10, 12, 16, 20, 24, 32, 48, 64)
 _FEWER = (3, 4, 6)
 _SCALE_TOLERANCE = 1.5e-10
@@ -282,9 +283,9 @@ _MOST_CURVE_CELLS = 8192
 
 @dataclass(frozen=True)
 class PredictionTable:
-    """q = r E[ψ(u) | r, y] for r ≤ 1 and scales in the range the table was built for, off by at most `error`.
+    """q = r E[ψ(u) | r, y] for r ≤ 1 and scales in the table's range, within `error`.
 
-    Anything else is answered too, by direct quadrature, at some microseconds a player instead of some ten nanoseconds.
+    Other arguments go to direct quadrature, at microseconds per player instead of some ten nanoseconds.
     """
 
     laws: Laws
@@ -314,7 +315,7 @@ class PredictionTable:
         return out
 
     def _fill(self, r: Floats, y: Floats, scale: Floats, out: Floats) -> None:
-        """Direct quadrature where the kernel left NaN."""
+        """Compute by direct quadrature where the kernel left NaN."""
         left = np.flatnonzero(np.isnan(out))
         for name, values in (("r", r[left]), ("y", y[left]), ("scale", scale[left])):
             bad = ~(np.isfinite(values) & ((values >= 0) | (name == "y")))
@@ -330,8 +331,8 @@ def prediction_table(
 ) -> PredictionTable:
     """A table for peer noise scales in [scale_low, scale_high], with error at most 1e-9, and less for one scale.
 
-    Where R is above 8 that is 9e-10 + 1.2e-11 R: direct quadrature has its error too. Curves that do not depend on the
-    scale ignore the range. If the noise density is not smooth nothing is tabulated.
+    For R above 8 the bound is 9e-10 + 1.2e-11 R, as direct quadrature has its error too. Curves that do not depend on
+    the scale ignore the range. If the noise density is not smooth, nothing is tabulated.
     """
     R, high = laws.prior.radius, scale_low if scale_high is None else scale_high
     axis = scale_axis(curve, R, scale_low, high)
@@ -343,7 +344,7 @@ def prediction_table(
 
 
 def _table_on(laws: Laws, curve: Curve, axis: ScaleAxis) -> tuple[PredictionTable, float]:
-    """The table on one scale axis, and the part of its error that more pieces would make smaller."""
+    """The table on one scale axis, and the part of its error that more pieces would reduce."""
     R = laws.prior.radius
     sampled = SampledCurve(curve, R, axis.nodes) if curve.needs_scale else None
     found = [_fit_region(laws, sampled or curve, axis, region) for region in regions(laws)]
@@ -357,7 +358,7 @@ def _table_on(laws: Laws, curve: Curve, axis: ScaleAxis) -> tuple[PredictionTabl
 
 
 def _pack(planes: Floats, axis: ScaleAxis) -> tuple[Floats, float]:
-    """A table's coefficients, and what is lost at most with the powers that are not kept."""
+    """A table's coefficients, and a bound on the error from dropped powers."""
     if axis.order == 1:
         return planes.reshape((-1, PLANE)), 0.0
     powers = np.vander(chebyshev_nodes(ORDER), ORDER, increasing=True)
@@ -382,15 +383,15 @@ def _fit_region(laws: Laws, curve: Curve, axis: ScaleAxis, region: Region) -> Ta
     return fit(function, columns, tolerance, _CELL_TOLERANCE) if laws.noise.smooth else left_open(columns)
 
 
-# The scale of the peer noise as a coordinate: pieces of log s, interpolated at Chebyshev nodes.
+# The scale of the peer noise as a coordinate: pieces of log s, interpolated at Chebyshev nodes
 
 
 @dataclass(frozen=True)
 class ScaleAxis:
     """`pieces` equal pieces of [log low, log high], each with `order` Chebyshev nodes.
 
-    Scales in [lowest, highest] are answered; piece and place of s are those of (log s - origin) · step. `error` is the
-    largest interpolation error of ψ over u and s that was measured.
+    The axis covers scales in [lowest, highest]; (log s - origin) · step gives the piece of s and the place in it.
+    `error` is the largest measured interpolation error of ψ over u and s.
     """
 
     order: int
@@ -404,12 +405,12 @@ class ScaleAxis:
 
     @property
     def lebesgue(self) -> float:
-        """What errors at the nodes of a piece are multiplied by, at most (Rivlin, Chebyshev polynomials, 1.3)."""
+        """The bound on how much errors at the nodes of a piece are multiplied (Rivlin, Chebyshev polynomials, 1.3)."""
         return 1 + 2 / math.pi * math.log(self.order)
 
 
 def scale_axis(curve: Curve, radius: float, low: float, high: float, least_pieces: int = 1) -> ScaleAxis:
-    """The cheapest axis of so many pieces that interpolates ψ to 1.5e-10 over all |u| ≤ R and scales in [low, high]."""
+    """The cheapest axis, with at least this many pieces, interpolating ψ to 1.5e-10 over |u| ≤ R and [low, high]."""
     check.nonnegative("scale_low", low)
     check.nonnegative("scale_high", high)
     if not low <= high:
@@ -440,7 +441,7 @@ def _axis(curve: Curve, radius: float, low: float, high: float, pieces: int, ord
         return low * np.exp((middles + x / 2) / step)
 
     nodes = scales(chebyshev_nodes(order))
-    # Clipping sets in near u = R, in a layer as thin as the noise: points crowd there quadratically.
+    # Clipping sets in near u = R, in a layer as thin as the noise: points cluster there quadratically.
     u = radius * np.sin(np.linspace(0, math.pi / 2, 257))[:, None, None]
     x = chebyshev_extrema(2 * order)
     fitted = monomials(curve(u, nodes)) @ np.vander(x, order, increasing=True).T
@@ -498,7 +499,7 @@ def _evaluate_curve(u: Floats, radius: float, coefficients: Floats) -> Floats:
         x = 2 * (h - cell) - 1
         sign = -1.0 if u[i] < 0 else 1.0
         w = coefficients[cell]
-        # Horner's rule, written out: a loop over the degrees would keep its sums in memory.
+        # Horner's rule, unrolled: a loop over the degrees would keep its sums in memory.
         for s in range(scales):
             high = ((w[11, s] * x + w[10, s]) * x + w[9, s]) * x + w[8, s]
             middle = (((high * x + w[7, s]) * x + w[6, s]) * x + w[5, s]) * x + w[4, s]
@@ -523,8 +524,9 @@ def coordinates(
 ) -> None:
     """Region and coordinates in the unit square, X / under_x and Y / under_y: the inverse of Region.support.
 
-    Numerators and denominators, because a division here would be made once for every region. In `upper` the smallest ω
-    is 0, which makes it a case of `short`. Players with r outside [0, 1] or y not finite get anything at all.
+    Numerators and denominators are kept apart, as a division here would be done once per region. In `upper` the
+    smallest ω is 0, which makes it a case of `short`. Players with r outside [0, 1] or y not finite get arbitrary
+    values.
     """
     per_r, root_M, per_M = 1 / min(1.0, M / R), math.sqrt(M), 1 / math.sqrt(M)
     per_x = 1 + root_M / math.sqrt(max(R - M, 1e-300))
@@ -576,14 +578,14 @@ def cells_of(row: Rows, X: Floats, Y: Floats, roots: Floats, kx: Floats, ky: Flo
 
 @each
 def known_scales(scale: Floats, lowest: float, highest: float, row: Rows) -> None:
-    """OPEN where the scale is none of the table's."""
+    """Set OPEN where the table does not cover the scale."""
     for i in range(len(row)):
         row[i] = row[i] if (lowest <= scale[i]) & (scale[i] <= highest) else OPEN
 
 
 @each
 def pieces_of(scale: Floats, origin: float, step: float, pieces: int, cells: int, row: Rows) -> None:
-    """From the cell to its row in the piece of the scale axis, `scale` the place in the piece.
+    """From the cell to its row in the piece of the scale axis; `scale` becomes the place in the piece.
 
     With s = 2^k m and z = (m - √2)/(m + √2), |z| < 0.172, log s = (k + 1/2) log 2 + 2 artanh z: to 2e-14 by its series.
     """
@@ -614,9 +616,9 @@ def _in_y(v: Floats, y: float) -> float:
 
 @_fused
 def _one_scale(row: Rows, X: Floats, Y: Floats, coefficients: Floats, mean: Floats) -> None:
-    """Σ w[a, b] x^a y^b, by Horner's rule in x for all b at once: a loop over b that becomes one vector.
+    """Σ w[a, b] x^a y^b, by Horner's rule in x for all b at once: the loop over b vectorises.
 
-    It does so only if its length is not known beforehand; if it were, the loop would be unrolled to single numbers.
+    It does so only if its length is unknown at compile time; else it would be unrolled to single numbers.
     """
     v = np.empty(ORDER)
     lanes = ORDER * (coefficients.shape[1] // PLANE)
@@ -631,7 +633,7 @@ def _one_scale(row: Rows, X: Floats, Y: Floats, coefficients: Floats, mean: Floa
 
 @_fused
 def _many_scales(row: Rows, X: Floats, Y: Floats, S: Floats, coefficients: Floats, mean: Floats) -> None:
-    """Σ w[a, k, b] x^a s^k y^b over the powers that are kept, likewise."""
+    """Σ w[a, k, b] x^a s^k y^b over the powers kept, in the same way."""
     v = np.empty(ORDER)
     lanes = ORDER * (coefficients.shape[1] // WEDGE)
     for i in range(len(row)):
@@ -651,7 +653,7 @@ def _many_scales(row: Rows, X: Floats, Y: Floats, S: Floats, coefficients: Float
 
 @each
 def _finish(r: Floats, y: Floats, row: Rows, mean: Floats, out: Floats) -> int:
-    """q = ±r E[ψ(u)], 0 where r = 0, NaN where there is no answer; returns how many those are."""
+    """q = ±r E[ψ(u)], 0 where r = 0, NaN where there is no answer; returns the number of NaN."""
     left = 0
     for i in range(len(row)):
         nothing = (r[i] == 0) & (abs(y[i]) < np.inf)
@@ -672,14 +674,14 @@ def evaluate(
     roots: Integers,
     coefficients: Floats,
 ) -> int:
-    """q of every player into `out`, NaN where the table has no answer; returns how many those are.
+    """Write every player's q into `out`, NaN where the table has no answer; return the number of NaN.
 
     `scale` has one entry for each player, or one for all. `limits` are R, M and the scale axis's lowest, highest,
     origin and step; roots and coefficients are a table's.
     """
     R, M, lowest, highest, origin, step = limits
     columns = np.ones((3, len(roots) + 1))  # by column, and one more root at the end that is OPEN
-    for root in range(len(roots)):  # a loop is compiled sooner than a copy of the array
+    for root in range(len(roots)):  # a loop compiles faster than a copy of the array
         for column in range(3):
             columns[column, root] = roots[root, column]
     columns[0, -1] = OPEN

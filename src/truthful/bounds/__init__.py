@@ -1,4 +1,4 @@
-"""The guarantees as functions of public numbers: `published`, as the paper has them, and `proved`, as they hold."""
+"""Bounds as functions of public numbers: `published`, as in the paper, and `proved`, which hold."""
 
 from truthful.bounds import proved, published
 from truthful.bounds.setting import Model, Setting, unit_ball

@@ -1,9 +1,9 @@
-"""What holds where people are also asked what the others will say, given everybody's features: closed forms.
+"""Bounds where people are also asked what the others will say, given everybody's features: closed forms.
 
 Half the scale of answers is the unit. With Q = (1−s)Δ + s·p (truthful.asked_release) the part of an expected payment
 that depends on the answer is b(2s·y·E[Q] − s²y²), and E[Q | x, y] = s·y if beliefs are of the declared form and the
-others tell the truth. G bounds how far off it is: liars, what clipping takes away, what is implausible by chance, and
-how far a person's centre may be from what she takes for the others'. Then a lie of ℓ loses b(s²ℓ² − 2sℓG). Derivations:
+others tell the truth. G bounds the deviation from it: liars, clipping, averages that are implausible by chance, and the
+distance of a person's centre from what she takes for the others'. Then a lie of ℓ loses b(s²ℓ² − 2sℓG). Derivations:
 docs/theory.md.
 """
 
@@ -22,23 +22,23 @@ from truthful.check import Floats
 from truthful.errors import InputError
 from truthful.study.credibility import REACH, LevelBeliefs, expected_shares
 
-#: Between the answers of so many standard deviations, 98 % of them, what is promised holds.
+#: Promises hold for answers within this many standard deviations, 98 % of them.
 CENTRAL = 2.326
-#: The chance that an average that was thought plausible is taken for implausible.
+#: The chance that an average thought plausible is found implausible.
 MISTAKEN = 1e-3
-#: Centres of beliefs that are looked at, from the lowest to the highest.
+#: How many centres of beliefs to evaluate, from the lowest to the highest.
 CENTRES = 3
-#: λ of exponential bounds, as parts of where the noise's has its pole.
+#: λ of exponential bounds, as parts of the pole of the noise's.
 _PARTS = np.concatenate([np.geomspace(1e-3, 0.04, 12), np.linspace(0.06, 0.97, 24)])
 _LARGEST_LOG = 300.0
 
 
 def level_rows(beliefs: LevelBeliefs, x: Floats, c: Floats, away: Floats | None = None) -> Floats:
-    """(s, s, v, v, o, o, reach, bend) of each person: the least and the largest of those who are grouped together.
+    """(s, s, v, v, o, o, reach, bend) of each person: s, v and o by their least and largest value, for grouping.
 
-    reach is how far the average answer of people like her can be from where beliefs have it, at most. bend is how far
-    what an answer really expects can be from the line s: none but for ratings, whatever their centre. Columns of c may
-    be `away` from where they are: √(v − v₀) is a norm of x − c, and moves by no more than that of how far c does.
+    reach bounds the distance of the average answer of people like her from its expectation. bend bounds the distance of
+    the exact expectation given an answer from the line of slope s, at any centre: 0 except for ratings. Columns of c
+    may move by up to `away`: √(v − v₀) is a norm of x − c, and changes by at most the norm of c's move.
     """
     v, o, reach = beliefs.variances(x, c), beliefs.offsets(x, c), beliefs.reaches(x, c)
     apart, further, longer = beliefs.sensitivities(np.zeros(len(c)) if away is None else away)
@@ -52,7 +52,8 @@ def level_rows(beliefs: LevelBeliefs, x: Floats, c: Floats, away: Floats | None 
 
 
 def _bend(beliefs: LevelBeliefs, x: Floats, c: Floats) -> Floats:
-    """The most over centres that people can have: what an answer is worth depends on them, and s is that of the middle.
+    """The largest bend over possible centres: what an answer is worth depends on the centre, and s is that of the
+    middle.
 
     Beliefs are uniform about the centre; the line is furthest from what they expect at the ends.
     """
@@ -72,14 +73,14 @@ def _bend(beliefs: LevelBeliefs, x: Floats, c: Floats) -> Floats:
 
 
 def group_levels(rows: Floats) -> Floats:
-    """At most GROUPS rows, each for people of about the same slope."""
+    """At most GROUPS rows, each for people of similar slope."""
     rows = np.unique(rows, axis=0)
     return worst_of_groups(rows, np.arange(float(len(rows))), least=(0, 2, 4))
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class AskedSetting(RosterSetting):
-    """Of answers with predictions."""
+    """The numbers of a mechanism for answers with predictions."""
 
     beliefs: LevelBeliefs
     ratio: float
@@ -98,7 +99,7 @@ class AskedSetting(RosterSetting):
 
     @cached_property
     def worst(self) -> tuple[float, float]:
-        """The largest (τ, v) of people among n: how much one answer and all of them weigh in what others say of her."""
+        """The largest (τ, v) among n people: the weight of one answer, and of all, in what others say of her."""
         f = self.geometry.players / self.n
         return float(self.geometry.worst[:, 0].max()) * f, float(self.geometry.worst[:, 1].max()) * f
 
@@ -110,18 +111,18 @@ class AskedSetting(RosterSetting):
 
     @cached_property
     def scale(self) -> Floats:
-        """s of the noise in what is released, of d + 1 dimensions. For each ε."""
+        """s, the scale of the noise in the d + 1 released dimensions, for each ε."""
         return np.asarray(SCALE * math.sqrt(1 + self.ratio**2) / np.asarray(self.epsilon, dtype=np.float64))
 
     @cached_property
     def lies(self) -> tuple[Floats, Floats]:
-        """How far liars move what others say of her, and their mean prediction. For each α."""
+        """How far liars move what others say of her, and their mean prediction, for each α."""
         tau, v = np.array(self.worst)[:, None]
         return SCALE * self.pull_of(tau, v)[:, 0], SCALE * self.liars_expected / (self.n - 1)
 
 
 def _above(rate: Floats, logs: Floats, level: Floats) -> Floats:
-    """E[(e − level)₊] at most, from ln E[e^λe]: u₊ ≤ exp(λu − 1)/λ. For each ε; the last axis is that of λ."""
+    """A bound on E[(e − level)₊] from ln E[e^λe]: u₊ ≤ exp(λu − 1)/λ. For each ε; λ runs along the last axis."""
     top = np.minimum(logs - rate * level[:, None], _LARGEST_LOG)
     return np.asarray((np.exp(top - 1) / rate).min(axis=-1))
 
@@ -136,8 +137,8 @@ def _logs(s: AskedSetting, scale: Floats, variance: Floats | float) -> tuple[Flo
 def surprise_noise(s: AskedSetting) -> tuple[Floats, float]:
     """The scale of the noise in Δ for each ε, and the standard deviation of its sampling error.
 
-    What others say of her weighs τ at most; for numbers and ratings the mean of k_j x_j·θ̂ is taken off, over 1 − k̄, and
-    the mean prediction counts 1/(1 − k̄) times.
+    What others say of her weighs τ at most; for numbers and ratings the mean of k_j x_j·θ̂ over 1 − k̄ is subtracted,
+    and the mean prediction counts 1/(1 − k̄) times.
     """
     (tau, v), n, beliefs = s.worst, s.n, s.beliefs
     k = 0.0 if beliefs.strict else s.most
@@ -150,14 +151,14 @@ def surprise_noise(s: AskedSetting) -> tuple[Floats, float]:
 
 
 def largest_deviation(s: AskedSetting, chance: float = MISTAKEN) -> Floats:
-    """How far what is found of the average may be from the truth but with this chance. For each ε."""
+    """The distance of the average found from the truth that is exceeded with at most this chance, for each ε."""
     tau, v = s.worst
     rate, logs = _logs(s, s.scale * tau, s.beliefs.variance * v)
     return np.asarray(((math.log(2 / chance) + logs) / rate).min(axis=-1))
 
 
 def gap(s: AskedSetting) -> Floats:
-    """G of numbers and ratings: rows × α × ε."""
+    """G for numbers and ratings: rows × α × ε."""
     scale, sampling = surprise_noise(s)
     of_answers, of_predictions = s.lies
     k, rows = s.most, []
@@ -173,14 +174,14 @@ def gap(s: AskedSetting) -> Floats:
 
 
 def lie_size(s: AskedSetting, score_weight: float) -> Floats:
-    """From which size on no lie in an answer pays, whoever tells it: (G + √(G² + τh/b))/s. α × ε."""
+    """The size from which no lie in an answer pays, whoever tells it: (G + √(G² + τh/b))/s. α × ε."""
     found, least = gap(s), s.believed[:, 0][:, None, None]
     with np.errstate(divide="ignore"):
         return np.asarray(((found + np.sqrt(found**2 + s.saved / score_weight)) / least).max(axis=0))
 
 
 def least_weight(s: AskedSetting, lie: float) -> Floats:
-    """b with which no lie of this size or more pays; infinite where none does. α × ε."""
+    """The b with which no lie of this size or more pays; infinite where none is enough. α × ε."""
     moved = s.believed[:, 0][:, None, None] * lie
     room = (moved**2 - 2 * moved * gap(s)).min(axis=0)
     with np.errstate(divide="ignore"):
@@ -188,11 +189,11 @@ def least_weight(s: AskedSetting, lie: float) -> Floats:
 
 
 def advantage(s: AskedSetting) -> Floats:
-    """Of yes and no: how far E[Δ] is from 0 on the side of the truth, at least, whoever she is. α × ε.
+    """For yes and no: the least distance of E[Δ] from 0 on the side of the truth, over all people. α × ε.
 
     E[p − o − m̄ | yes] = (v − mean of k_j Cov_j)/μ for shares, Cov_j ≤ √(v v_j), and with 1 − μ if no: least at the
-    centre μ furthest from a half. Beliefs reach √3 times their standard deviation, so that centres lie as much inside
-    the shares that are thought possible. Liars and clipping take away.
+    centre μ furthest from a half. Beliefs reach √3 times their standard deviation, so centres lie that far inside the
+    shares thought possible. Liars and clipping are subtracted.
     """
     beliefs = s.beliefs
     if beliefs.shares is None:
@@ -210,7 +211,7 @@ def advantage(s: AskedSetting) -> Floats:
         most = float(s.believed[:, 3].max())
         expected = (v - k * math.sqrt(v * most)) / 4 / float(np.maximum(centres, 1 - centres).max())
         rate, logs = _logs(s, scale, sampling**2)
-        # Where k differs, what features do to others counts too.
+        # Where k varies, effects of features count too.
         clipped = 2 * _above(rate, logs, s.clip - reach - k * (reach - inside))
         chance = MISTAKEN * s.clip if s.judged else 0.0
         moved, lost = (of_answers + of_predictions)[:, None], (clipped + chance + s.tolerance)[None, :]
@@ -219,7 +220,7 @@ def advantage(s: AskedSetting) -> Floats:
 
 
 def least_bonus(s: AskedSetting) -> Floats:
-    """b of yes and no, half the bonus: 2b·(advantage)/C outweighs what a lie saves. α × ε."""
+    """b for yes and no, half the bonus: 2b·(advantage)/C outweighs what a lie saves. α × ε."""
     found = 2 * advantage(s) / s.clip
     with np.errstate(divide="ignore"):
         return np.asarray(np.where(found > 0, s.saved / np.maximum(found, 1e-300), np.inf))
@@ -228,7 +229,7 @@ def least_bonus(s: AskedSetting) -> Floats:
 def centre_error(s: AskedSetting) -> Floats:
     """The mean squared error of the centre (m̄ − kp)/(1 − k), without features. α × ε.
 
-    People's centres are taken to scatter by v₀ at most. Noise in m̄ and p is uncorrelated.
+    People's centres are assumed to have a variance of at most v₀. Noise in m̄ and p is uncorrelated.
     """
     k, n, (tau, _) = s.most, s.n, s.worst
     of_answers, of_predictions = s.lies
@@ -239,5 +240,5 @@ def centre_error(s: AskedSetting) -> Floats:
 
 
 def error(s: AskedSetting, of: str = "coefficients") -> Floats:
-    """The mean squared error that a plan is judged by, normalised, as without predictions at a smaller ε. α × ε."""
+    """The mean squared error that a plan is judged by, normalised: that without predictions, at a smaller ε. α × ε."""
     return centre_error(s) if of == "centre" else share_bounds.error(s, of)

@@ -1,4 +1,4 @@
-"""What `proved` rests on, for each estimator: the gaps of truthful players, and the errors of estimates.
+"""The basis of `proved`, for each estimator: gaps of truthful players, and errors of estimates.
 
 A gap is the largest distance between a truthful player's own prediction and the expected prediction of her peers.
 Clipped predictions are compared with the clipped curve ψ, whose
@@ -130,7 +130,7 @@ def noisy_statistics_gap(s: Setting) -> Floats:
 
 @lru_cache(maxsize=64)
 def _at_chances(model: Model, n: float, dimensions: int) -> tuple[Floats, Floats]:
-    """Kept: a search asks for the same number of people at every ε."""
+    """Cached: a search asks for the same number of people at every ε."""
     return _spectra(model, np.asarray(n - 1), _CHANCES.reshape(-1, *(1,) * dimensions))
 
 
@@ -191,7 +191,7 @@ def noisy_statistics_error(s: Setting) -> Floats:
 
 
 def least_released(s: Setting) -> Floats:
-    """λ − ν: the released XᵀX/n of `noisy-statistics` has no smaller eigenvalue, except with probability 2β."""
+    """λ − ν: with `noisy-statistics` no eigenvalue of the released XᵀX/n is smaller, except with probability 2β."""
     n = np.asarray(s.n, dtype=np.float64)
     drop = gram_scale(s, n) * _drop_quantile(s)
     return np.asarray(_least_spectrum(s) / n - drop)
@@ -212,9 +212,9 @@ _one_spectrum, _one_drop = (lru_cache(maxsize=64)(function) for function in (lea
 
 
 # Instruments: the one release that protects answers, given everybody's features. Closed forms of their geometry:
-# s.geometry is that of a roster (truthful.geometry); if s.n is another number of people, they are taken to be spread as
-# those are, so that h, τ, v and influences are as 1/n. Noise N in b̃ has the scale s = 2Y/ε and, in each direction, the
-# variance (d+1)s², or (d+1)(d+2)s²/3 by the sup norm.
+# s.geometry is that of a roster (truthful.geometry); for another number of people s.n, they are assumed to be
+# distributed alike, so that h, τ, v and influences scale as 1/n. Noise N in b̃ has the scale s = 2Y/ε and, in each
+# direction, the variance (d+1)s², or (d+1)(d+2)s²/3 by the sup norm.
 
 
 def instruments_gap(s: Setting) -> Floats:
@@ -265,14 +265,14 @@ def instruments_lies(s: Setting, predictions: bool = False) -> Floats:
 
 
 def scaled_geometry(s: Setting) -> tuple[Geometry, Floats]:
-    """The geometry, and n₀/n: how much smaller each person's part is among n than among the n₀ that it is of."""
+    """The geometry, and n₀/n: how much smaller each person's part is among n than among the geometry's n₀."""
     if s.geometry is None:
         raise InputError("Estimator 'instruments' needs the geometry of a roster.")
     return s.geometry, np.asarray(s.geometry.players / np.asarray(s.n, dtype=np.float64))
 
 
 def _sum_scale(s: Setting) -> Floats:
-    """s = 2Y/ε, of the noise in b̃."""
+    """s = 2Y/ε, the scale of the noise in b̃."""
     return np.asarray(2 * s.model.response_bound / np.asarray(s.epsilon, dtype=np.float64))
 
 
@@ -288,5 +288,5 @@ ERRORS = {
     "noisy-statistics": noisy_statistics_error,
     "instruments": instruments_error,
 }
-#: Events of probability β that an accuracy needs: few liars, the least eigenvalue of XᵀX, the noise in it.
+#: How many events of probability β an accuracy needs: few liars, the least eigenvalue of XᵀX, the noise in it.
 EVENTS = {"known-design": 1, "ridge-free": 2, "ridge-ball": 2, "noisy-statistics": 3, "instruments": 1}

@@ -1,9 +1,9 @@
-"""How sure an estimate is: what its error exceeds with a small chance only, and how wide a release's intervals will be.
+"""Quantiles of an estimate's error, and the widths of a release's future intervals.
 
-A bound on the mean square says little of one study: a third of errors are larger than its root. What holds with
-probability 1 − β has two parts, each of which fails with probability β/2: no more people lie than that, and what is
-left, sampling and noise, is no larger than its quantile. Sampling is taken to be normal, as in the intervals of a
-release; all else is exact or an upper bound.
+A bound on the mean square says little about one study: a third of errors are larger than its root. What holds with
+probability 1 − β has two parts, each of which fails with probability β/2: the number of liars, and the quantile of the
+rest, sampling and noise. Sampling is assumed normal, as in the intervals of a release; all else is exact or an upper
+bound.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ from truthful.noise import (
 )
 from truthful.study import Study
 
-#: Of the intervals that are published.
+#: The level of published intervals.
 INTERVAL_LEVEL = 0.95
 #: The name of the share of all who answer.
 EVERYBODY = "everybody"
@@ -43,9 +43,9 @@ Noise = L2Laplace | SupLaplace
 
 @dataclass(frozen=True)
 class Precision:
-    """One number that will be published, in raw units: the half-width of its 95 % interval, on average or at most.
+    """A number to be published, in raw units: the half-width of its 95 % interval, on average or at most.
 
-    smallest_effect is found with a probability of 80 %: the interval then leaves 0 out. None of a level, which is no
+    smallest_effect is detected with a probability of 80 %: the interval then excludes 0. None for a level, which is no
     effect.
     """
 
@@ -55,7 +55,7 @@ class Precision:
 
 
 def likely_liars(s: Setting, chance: float) -> float:
-    """A share of liars that is exceeded with at most this chance, each having a cost above the threshold: k/n.
+    """A share of liars, k/n, that is exceeded with at most this chance, each having a cost above the threshold.
 
     P[Binomial(n, p) > k] = I_p(k+1, n−k).
     """
@@ -70,9 +70,9 @@ def likely_liars(s: Setting, chance: float) -> float:
 
 
 def error_quantile(study: Study, s: Setting, noise: Noise, predictions: bool = False) -> float:
-    """‖θ̂ − θ‖, which no prediction's error exceeds, is at most that, but with the probability of EVENTS·β.
+    """A bound on ‖θ̂ − θ‖, which no prediction's error exceeds; it fails with the probability EVENTS·β.
 
-    Of predictions, the root of its mean square over people. noise is that in the released sum.
+    For predictions, a bound on the root of the mean square over people. noise is the noise in the released sum.
     """
     chance = float(s.beta) / 2
     liars = s.at(alpha=likely_liars(s, chance))
@@ -81,7 +81,7 @@ def error_quantile(study: Study, s: Setting, noise: Noise, predictions: bool = F
 
 
 def _instruments(study: Study, s: Setting, noise: Noise, predictions: bool, chance: float) -> float:
-    """Lies, and the quantile of Bz + M⁻¹N, both parts as large as the geometry's bounds of their mean squares."""
+    """Lies, and the quantile of Bz + M⁻¹N, both parts as large as the geometry's bounds on their mean squares."""
     (inverse, ZZ, G), (geometry, f) = _matrices(s), scaled_geometry(s)
     if not all(map(math.isfinite, (geometry.noise[predictions], geometry.sampling[predictions]))):
         return math.inf
@@ -93,7 +93,7 @@ def _instruments(study: Study, s: Setting, noise: Noise, predictions: bool, chan
 
 
 def _known_design(study: Study, s: Setting, noise: Noise, predictions: bool, chance: float) -> float:
-    """Cov(xy) ≤ R²·E[‖x‖² x xᵀ] + σ²Σ, whatever θ is: the longer of two normal vectors is that of more covariance."""
+    """Cov(xy) ≤ R²·E[‖x‖² x xᵀ] + σ²Σ for every θ: of two normal vectors, the one of larger covariance is longer."""
     model, Sigma, n = s.model, study.second_moments, float(np.asarray(s.n))
     if Sigma is None:
         raise InputError("Estimator 'known-design' needs a declared design.")
@@ -106,9 +106,10 @@ def _known_design(study: Study, s: Setting, noise: Noise, predictions: bool, cha
 
 
 def _noisy_statistics(study: Study, s: Setting, noise: Noise, predictions: bool, chance: float) -> float:
-    """(L + R·‖Ne‖)/(λ − ν) and the quantile of the rest, as of its mean square; N in any direction e is a column of it.
+    """(L + R·‖Ne‖)/(λ − ν) and the quantile of the rest, as for its mean square; N in any direction e is a column of
+    it.
 
-    Half the chance is that of ‖Ne‖.
+    Half the chance goes to ‖Ne‖.
     """
     model, d, n = s.model, study.dimension, float(np.asarray(s.n))
     margin, least = float(least_released(s)), float(least_spectrum(model, s.n, s.beta)) / n
@@ -124,7 +125,7 @@ def _noisy_statistics(study: Study, s: Setting, noise: Noise, predictions: bool,
 
 
 def effect_quantile(study: Study, s: RosterSetting, noise: Noise) -> float | None:
-    """The largest of what an effect's error exceeds with probability β, normalised; None where there are none."""
+    """The largest, over effects, of the error exceeded with probability β, normalised; None without effects."""
     effects = s.geometry.effects
     if s.shares is None or effects is None or not len(effects):
         return None
@@ -134,7 +135,7 @@ def effect_quantile(study: Study, s: RosterSetting, noise: Noise) -> float | Non
     for (drawn, squares, largest), (_, row) in zip(effects, study.differences, strict=True):
         law = law_given_features(inverse, ZZ, 4 * s.shares.variance, noise, row / study.response_unit)
         along = inverse.T @ (row / study.response_unit)
-        # What is spared for the chance of who is drawn.
+        # The slack for the chance of who is drawn.
         spared = math.sqrt(max(drawn * f**2 / float(along @ along), squares * f / float(along @ ZZ @ along)))
         lies = 2 * min(math.ceil(round(liars, 9)) * largest * f, math.sqrt(liars * squares * f))
         found.append(lies + spared * law.half_width(1 - chance))
@@ -142,11 +143,10 @@ def effect_quantile(study: Study, s: RosterSetting, noise: Noise) -> float | Non
 
 
 def precisions(study: Study, s: Setting, noise: Noise) -> tuple[Precision, ...]:
-    """Of each number that a release will have, whose intervals leave liars out.
+    """The precision of each number of a future release; intervals leave liars out.
 
-    Where features are observed and not known the half-widths are bounds, as if no direction of them were spread more
-    than the one that is spread least. Where θ counts, it is on average over the prior; a share's is that of the largest
-    variance which is thought possible.
+    Where features are observed and not known, half-widths are bounds, as if every direction had the least spread. Where
+    θ matters, they are averages over the prior; those of shares use the largest variance thought possible.
     """
     if s.estimator != "instruments":
         law, rows = _law_of_records(study, s, noise), _rows(study, np.eye(study.dimension))
@@ -167,13 +167,13 @@ def _rows(study: Study, G: Floats) -> list[tuple[str, Floats, bool]]:
         intercept = study.declared.encoding.names[0]
         named = zip(study.coefficient_names, study.coefficient_map[0], strict=True)
         return [(name, row, name != intercept) for name, row in named]
-    # The first column of x is the same for all: that of G is proportional to the mean of x.
+    # The first column of x is the same for all, so the first row of G is proportional to the mean of x.
     mean = study.response_unit * G[0] / G[0, 0] / study.declared.encoding.scale
     return [(EVERYBODY, mean, False), *((name, row, True) for name, row in study.differences)]
 
 
 def _law_of_records(study: Study, s: Setting, noise: Noise) -> Callable[[Floats], Law]:
-    """Of means over the design, as `release.coefficients` has them, on average over the prior."""
+    """Error laws of means over the design, as in `release.coefficients`, averaged over the prior."""
     d, n, beliefs, Sigma = study.dimension, float(np.asarray(s.n)), study.beliefs, study.second_moments
     v = beliefs.prior.variance(d)
     if Sigma is None:
@@ -198,7 +198,7 @@ def _law_of_records(study: Study, s: Setting, noise: Noise) -> Callable[[Floats]
 
 
 def _matrices(s: Setting) -> tuple[Floats, Floats, Floats]:
-    """M⁻¹, ZᵀZ and G of n people like those of the geometry."""
+    """M⁻¹, ZᵀZ and G for n people distributed like those of the geometry."""
     geometry, _ = scaled_geometry(s)
     return geometry.matrices_of(round(float(np.asarray(s.n))))
 

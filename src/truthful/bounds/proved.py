@@ -1,8 +1,8 @@
-"""What holds, as functions of public numbers: the same names and arguments as `published`. Derivations: docs/theory.md.
+"""Bounds that hold, as functions of public numbers; names and arguments as in `published`. Derivations: docs/theory.md.
 
-A bound that needs an event (the features' spectrum, few enough liars) says so, and gives infinity where the
-event cannot be had: infinity is the honest "nothing is promised". Numerical errors below 1e-6 (the grid on which
-records lie, the table of own predictions) are left out.
+A bound that needs an event (the features' spectrum, few enough liars) says so, and is infinite where the event cannot
+be had: nothing is promised there. Numerical errors below 1e-6 (the grid on which records lie, the table of own
+predictions) are left out.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ from truthful.scoring import RULES
 
 
 def sensitivity(s: Setting) -> Floats:
-    """How far one record can move the published estimate's released vector: proved in `truthful.estimators`."""
+    """How far one record can move the estimate's released vector: proved in `truthful.estimators`."""
     return sensitivity_of(s.estimator, s.model, s.n, s.gamma)
 
 
@@ -93,7 +93,7 @@ def liars(s: Setting) -> Floats:
 def gap(s: Setting) -> Floats:
     """g + Γ: the largest distance between a truthful player's own prediction and what she expects of her peers.
 
-    g as declared beliefs have it, and Γ more if hers may be others.
+    g under the declared beliefs, plus Γ if hers may differ.
     """
     if s.estimator not in GAPS:
         raise InputError(
@@ -142,12 +142,12 @@ def budget(s: Setting) -> Floats:
     n·(a + b·E[score]), where E[score] ≤ Q + 2g√Q + α·(largest score): truthful players, and liars on top.
 
     A truthful player's is E[2pq − q²] ≤ E[q²] + 2g·E|q|, and E[q²] ≤ Q = E[(θ·x)²] under the prior: q is a conditional
-    mean of ψ, and |ψ(u)| ≤ |u|. Those who lie may be those of whom little is predicted, so that truthful ones keep all
-    of Q. A liar who knows her own record scores at most p̄², |p̄| ≤ R + g, and c² if p is clipped; liars count with
-    their chance. The term −p of `brier` has mean zero under a prior symmetric about its centre, up to the gap.
+    mean of ψ, and |ψ(u)| ≤ |u|. Liars may be the people of whom little is predicted, so truthful ones keep all of Q. A
+    liar who knows her own record scores at most p̄², |p̄| ≤ R + g, and c² if p is clipped; liars count with their
+    chance. The term −p of `brier` has mean zero under a prior symmetric about its centre, up to the gap.
 
-    Base payments count as `_base` says. Clipped, |q| ≤ c‖x‖ bounds Q too, and no score is above p² ≤ c²‖x‖² (and c‖x‖
-    more for `brier`), whoever tells what.
+    Base payments are bounded by `_base`. Clipped, |q| ≤ c‖x‖ bounds Q too, and no score exceeds p² ≤ c²‖x‖² (and c‖x‖
+    more for `brier`), whatever anybody reports.
     """
     if s.estimator == "instruments":
         return _instruments_budget(s)
@@ -164,11 +164,11 @@ def budget(s: Setting) -> Floats:
 
 
 def likely_budget(s: Setting) -> Floats:
-    """A total that is exceeded with probability at most β, on top of more than αn liars, whatever these know.
+    """A total that is exceeded with probability at most β, beside the event of more than αn liars, whatever they know.
 
     A score is at most p² (and |p| more for `brier`). Never-negative: also |p| ≤ c‖x‖, and Hoeffding's inequality bounds
-    Σ‖x‖²; the less counts. With probability β/2 for Σ‖x‖², on which base payments depend too, and β/6 for each event of
-    `_left_out`. For `instruments` nothing but the cap is stated.
+    Σ‖x‖²; the smaller counts. With probability β/2 for Σ‖x‖², on which base payments depend too, and β/6 for each event
+    of `_left_out`. For `instruments` nothing but the cap is stated.
     """
     model, n, linear = s.model, np.asarray(s.n, dtype=np.float64), RULES[s.rule].linear
     if s.estimator == "instruments":
@@ -329,7 +329,7 @@ def _instruments_budget(s: Setting) -> Floats:
 
 
 def _totals(s: Setting) -> tuple[Floats, Floats]:
-    """Bases and gains of all who may have to be paid: of a roster as they are, else in proportion to their number."""
+    """Bases and gains of all who may have to be paid: exact for a roster, else in proportion to their number."""
     geometry, _ = scaled_geometry(s)
     a, b = np.asarray(s.a), np.asarray(s.b)
     payable = np.isfinite(a) & np.isfinite(b)
@@ -342,7 +342,7 @@ def _totals(s: Setting) -> tuple[Floats, Floats]:
 
 
 def _base(s: Setting, mean_square_norm: Numbers) -> Floats:
-    """A bound on the mean base payment of people of whom ‖x‖² has this mean: a, unless bases go by length.
+    """A bound on the mean base payment where ‖x‖² has this mean: a, unless bases go by length.
 
     max(a, l) is convex in l = b·loss(c‖x‖), which lies between 0 and L = b·loss(c): at most a + (max(a, L) − a)·l/L.
     The mean of l/L is that of (linear·c‖x‖ + 3c²‖x‖²)/loss(c), and the mean of ‖x‖ at most the root of that of ‖x‖².
@@ -361,8 +361,9 @@ def _left_out(s: Setting, beta: Numbers) -> Floats:
     """A bound on Σp² over leave-one-out predictions of a known design, which fails with probability at most 3β.
 
     |p_i| ≤ n/(n−1)·(|x_i·θ̂| + h_i|y_i|) with h_i = x_iᵀΣ⁻¹x_i/n ≤ leverage/n. So √Σp² is at most
-    n/(n−1)·(√λ_max(XᵀX)·‖θ̂‖ + leverage·Y/√n), and ‖θ̂‖ at most R, what αn liars move, the sampling error by Chebyshev's
-    inequality, and the noise by the quantile of its Gamma law. Nothing is known so of `noisy-statistics`.
+    n/(n−1)·(√λ_max(XᵀX)·‖θ̂‖ + leverage·Y/√n), and ‖θ̂‖ at most R, what αn liars move, the sampling error by
+    Chebyshev's inequality, and the noise by the quantile of its Gamma law. No such bound is known for
+    `noisy-statistics`.
     """
     model, n = s.model, np.asarray(s.n, dtype=np.float64)
     if s.estimator == "noisy-statistics" or not math.isfinite(model.leverage):
@@ -385,7 +386,7 @@ def _times(b: Numbers, value: Numbers) -> Floats:
 
 
 def _saving(s: Setting) -> Floats:
-    """τ·h(ε), the most that a lie can save in privacy, and what rounding can give or take."""
+    """τ·h(ε), the most that a lie can save in privacy, and what rounding can add or take."""
     return np.asarray(threshold(s) * s.privacy_cost + s.rounding)
 
 

@@ -1,9 +1,9 @@
-"""The paper's guarantees to the letter, its mistakes included: for comparison. No plan or release may rest on them.
+"""The paper's guarantees to the letter, mistakes included, for comparison. No plan or release may rest on them.
 
-One function for each result, named like its counterpart in `proved`; each names the errata (docs/errata.md) it carries.
-What the paper fixes is fixed here whatever the setting says: x is uniform on the unit ball, every estimate is a free
-ridge at one γ, the rule is `brier`, a level ε costs c·ε², and ε is split evenly. Our epsilon is the total, so the
-paper's ε is half of it; B = R². All functions work on arrays of settings at once.
+One function per result, named like its counterpart in `proved`; each names its errata (docs/errata.md). What the paper
+fixes is fixed here whatever the setting says: x is uniform on the unit ball, every estimate is a free ridge at one γ,
+the rule is `brier`, a level ε costs c·ε², and ε is split evenly. Our epsilon is the total, so the paper's ε is half of
+it; B = R². All functions work on arrays of settings at once.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
-"""What a bound depends on: the model of the data, and one setting of the mechanism. Public numbers only.
+"""Arguments of bounds: the model of the data, and one setting of the mechanism. Public numbers only.
 
-`published` and `proved` have one function for each result, with the same names and the same argument: a Setting. What
-follows from one at once is here too: how far liars pull, and the scales of the privacy noise, which are those of
-`truthful.estimators` without the lattice, which widens them by less than 1e-9.
+`published` and `proved` have one function for each result, with the same names and the same argument: a Setting. Its
+direct consequences are here too: how far liars pull, and the scales of the privacy noise, as in `truthful.estimators`
+but for the lattice, which widens them by less than 1e-9.
 
 Liars choose their reports, never their features. Who lies is decided by privacy costs, which may depend on a player's
 own features and answer; a player believes of each of the others that she lies with probability at most α, independently
@@ -28,13 +28,13 @@ from truthful.scoring import RULES
 if TYPE_CHECKING:
     from truthful.geometry import Geometry
 
-#: Of XᵀX in Frobenius norm, and the default floor of its eigenvalues in units of s_N·d^1.5.
+#: The sensitivity of XᵀX in Frobenius norm; the default floor of its eigenvalues, in units of s_N·d^FLOOR_POWER.
 GRAM = math.sqrt(2)
 FLOOR_POWER = 1.5
-#: A record that is to be taken out of a released Σ x xᵀ is at most one part in so many of it, in any direction.
+#: A record taken out of a released Σ x xᵀ is at most one part in this many of it, in any direction.
 LEAST_PEOPLE = 2
 
-#: Numbers of a setting that may be anything, and on which nothing depends that is kept.
+#: Numbers of a setting that need no checks, and that no cached value depends on.
 UNCHECKED = frozenset({"a", "b", "belief_gap"})
 
 #: A number, or an array of settings to evaluate at once.
@@ -117,14 +117,14 @@ def unit_ball(
 class Setting:
     """A model, and the mechanism's numbers. Any number but xi may be an array; arrays broadcast.
 
-    There is one estimate, of everybody, at the whole ε, and each player is scored against it with her own record taken
-    out. epsilon is the total joint privacy level: the paper, which has two estimates, calls half of it ε. alpha is the
-    share of players who may misreport, beta the probability that an event a bound needs fails. gamma is the penalty of
-    a ridge, such as all of the paper's estimates are, and xi its spectral tolerance ξ, which `proved` mostly chooses
+    There is one estimate, from everybody, at the whole ε, and each player is scored against it with her own record
+    removed. epsilon is the total joint privacy level: the paper, which has two estimates, calls half of it ε. alpha is
+    the share of players who may misreport, beta the probability that an event a bound needs fails. gamma is the penalty
+    of a ridge, as all of the paper's estimates are, and xi its spectral tolerance ξ, which `proved` mostly chooses
     itself. Payments are rounded down by less than `rounding`, in currency; never-negative base payments go by length,
     max(a, b·loss(c‖x‖)). clip is c, at most R and by default R: never-negative payments keep predictions in ±c‖x‖.
-    geometry is that of a roster, for the estimator "instruments" alone. belief_gap is Γ: how far what a player expects
-    may be from her own prediction because her beliefs differ from the declared ones.
+    geometry is the roster's, for the estimator "instruments" alone. belief_gap is Γ: how far what a player expects may
+    be from her own prediction because her beliefs differ from the declared ones.
     """
 
     model: Model
@@ -164,16 +164,16 @@ class Setting:
             raise InputError(f"clip is {bad}; it must be above 0 and at most the radius {R:g}.")
 
     def at(self, **changes: Any) -> Setting:
-        """The same setting with some numbers changed."""
+        """This setting with some numbers changed."""
         if not changes.keys() <= UNCHECKED:
             return replace(self, **changes)
-        # What is kept does not depend on these, and there is nothing to check: a search for a plan is mostly this.
+        # No cached value depends on these, and nothing needs checking: a search for a plan mostly does this.
         found = object.__new__(type(self))
         found.__dict__.update(self.__dict__, **changes)
         return found
 
     def once(self, name: str, compute: Callable[[Setting], Floats]) -> Floats:
-        """What is computed, kept under this name. It may not depend on payments or on Γ."""
+        """Compute once per name. The value may not depend on payments or on Γ."""
         if name not in self.kept:
             self.kept[name] = compute(self)
         return self.kept[name]
@@ -185,12 +185,12 @@ class Setting:
 
     @property
     def reach(self) -> Numbers:
-        """c, how far from 0 a clipped prediction for ‖x‖ = 1 can be."""
+        """c, the bound on a clipped prediction at ‖x‖ = 1."""
         return self.model.radius if self.clip is None else self.clip
 
     @property
     def loss(self) -> Numbers:
-        """The rule's loss(c), the most that a score can take away, for any number of clip levels at once."""
+        """The rule's loss(c), the most that a score can subtract; takes arrays of clip levels."""
         return RULES[self.rule].linear * self.reach + 3 * self.reach**2
 
     @property
@@ -202,13 +202,13 @@ class Setting:
     def above_threshold(self) -> Floats:
         """The chance 1 − F(τ) of a cost above the threshold: the largest p ≤ α with P[Binomial(n, p) ≤ αn] ≥ 1 − β.
 
-        Only those lie who have such a cost, whatever θ is: of n on average κ = n(1 − F(τ)) at most.
+        Only people with such a cost lie, whatever θ is: on average at most κ = n(1 − F(τ)) of n.
         """
         return self.once("above_threshold", _above_threshold)
 
     @property
     def privacy_cost(self) -> Numbers:
-        """h(ε), what one unit of c costs at the total level ε."""
+        """h(ε), the cost of one unit of c at the total level ε."""
         cost: Numbers = PRIVACY_COSTS[self.privacy](self.epsilon)
         return cost
 
@@ -240,7 +240,7 @@ def expected_pull(model: Model, alpha: Numbers) -> Floats:
 
 
 def pull(model: Model, alpha: Numbers) -> Floats:
-    """sup of ‖Σ⁻¹·Σ_j x_j/n‖ over any αn of the players: α·sup‖Σ⁻¹x‖. Liars who know everything move θ̂ by 2Y this."""
+    """sup of ‖Σ⁻¹·Σ_j x_j/n‖ over any αn players: α·sup‖Σ⁻¹x‖. Omniscient liars move θ̂ by 2Y times this."""
     if not math.isfinite(model.reach):
         return np.full(np.shape(alpha), np.inf)
     return np.asarray(alpha * model.reach)
@@ -250,7 +250,7 @@ def pull(model: Model, alpha: Numbers) -> Floats:
 
 
 def sensitivity(estimator: str, model: Model, count: Numbers, gamma: Numbers) -> Floats:
-    """L2 sensitivity of the released vector: 2Y/count of Xᵀy/count; C/γ, and at most the diameter, of a ridge.
+    """L2 sensitivity of the released vector: 2Y/count for Xᵀy/count; C/γ, and at most the diameter, for a ridge.
 
     The free ridge lies in the ball of radius ½Y√(count/γ), so the constant of the ball at that radius holds.
     """
@@ -264,7 +264,7 @@ def sensitivity(estimator: str, model: Model, count: Numbers, gamma: Numbers) ->
 
 
 def noise_scale(s: Setting, count: Numbers) -> Floats:
-    """The noise scale of the vector that estimates the coefficients, as a mean over so many players."""
+    """The noise scale of the vector that estimates the coefficients, as a mean over `count` players."""
     spent = s.epsilon * (1 - s.gram_share if s.estimator == "noisy-statistics" else 1.0)
     return np.asarray(sensitivity(s.estimator, s.model, count, s.gamma) / spent)
 
@@ -275,7 +275,7 @@ def gram_scale(s: Setting, count: Numbers) -> Floats:
 
 
 def gram_floor(s: Setting) -> Floats:
-    """ℓ, below which no eigenvalue of the published XᵀX/n is left: s_N·d^1.5, and 2/n.
+    """ℓ, the floor of the published XᵀX/n's eigenvalues: s_N·d^1.5, and at least 2/n.
 
     With nĜ ≥ nℓ ≥ 2 a player's leverage is h = xᵀ(nĜ)⁻¹x ≤ ‖x‖²/(nℓ) ≤ ½, and nĜ − xxᵀ ≥ nℓ − 1 ≥ 1.
     """

@@ -1,9 +1,9 @@
-"""What holds for yes or no and for ratings, given everybody's features: closed forms, as for numbers.
+"""Bounds for yes or no and for ratings, given everybody's features: closed forms, as for numbers.
 
 Shares are in probability units. Somebody with features x expects the others' prediction p to be m(x) on average, if
-they are truthful. p − m(x) is a weighted sum of their answers' deviations, of weights w_ij with Σw² = v_i and
-|w_ij| ≤ ρ_i, and noise of scale τ_i/ε (truthful.geometry). ρ_i = τ_i, or √d·τ_i where instruments are at most 1 long in
-the sup norm. A liar moves p by |w_ij| at most. Derivations: docs/theory.md.
+they are truthful. p − m(x) is a weighted sum of their answers' deviations, of weights w_ij with Σw² = v_i and |w_ij| ≤
+ρ_i, and noise of scale τ_i/ε (truthful.geometry). ρ_i = τ_i, or √d·τ_i where instruments have sup norm at most 1. A
+liar moves p by |w_ij| at most. Derivations: docs/theory.md.
 """
 
 from __future__ import annotations
@@ -24,21 +24,21 @@ from truthful.noise import log_moments as noise_moments
 from truthful.study import Study
 from truthful.study.credibility import LevelBeliefs, ShareBeliefs, expected_shares
 
-#: Groups of people who believe about the same: each by the worst of its numbers.
+#: The number of groups of people with similar beliefs, each represented by the worst of its numbers.
 GROUPS = 24
-#: λ of the exponential bounds, as parts of where the noise's has its pole.
+#: λ of the exponential bounds, as parts of the pole of the noise's.
 _PARTS = np.linspace(0.04, 0.96, 24)
-#: Logarithms of bounds that say nothing any more.
+#: A cap on logarithms: bounds this large say nothing.
 _LARGEST_LOG = 300.0
-#: Payments are rounded down to millionths, on either side.
+#: Payments are rounded down to millionths, the truth's as well as a lie's.
 ROUNDING = 2e-6
 
 
 def believed_rows(beliefs: ShareBeliefs, x: Floats) -> Floats:
-    """(δ, w, T, gap) of each person: w without margin; T bounds how much likelier a share is once an answer is known.
+    """(δ, w, T, gap) of each person: w without margin; T bounds how much an answer raises the density of a share.
 
-    gap is the furthest that what an answer really expects is from her own prediction, which is a line: none for yes and
-    no, but for ratings there is one unless beliefs are of a special form.
+    gap is the largest distance of the exact expectation given an answer from her own prediction, which is a line: 0 for
+    yes and no, and for ratings only with beliefs of a special form.
     """
     expected = beliefs.expects(x)
     mean, low, high = expected.mean, expected.low, expected.high
@@ -52,13 +52,13 @@ def believed_rows(beliefs: ShareBeliefs, x: Floats) -> Floats:
 
 
 def group_beliefs(rows: Floats) -> Floats:
-    """At most GROUPS rows, each the worst of people for whom δ/w is about the same: least δ, largest w, T and gap."""
+    """At most GROUPS rows, each the worst of people with similar δ/w: least δ, largest w, T and gap."""
     rows = np.unique(rows, axis=0)
     return worst_of_groups(rows, rows[:, 0] / rows[:, 1], least=(0,))
 
 
 def worst_of_groups(rows: Floats, order: Floats, least: tuple[int, ...]) -> Floats:
-    """The rows if they are few, else GROUPS of them: of neighbours the least of some columns, the largest of others."""
+    """The rows if few, else GROUPS of them: the least of some columns over neighbours, the largest of others."""
     if len(rows) <= GROUPS:
         return rows
     rows = rows[np.argsort(order)]
@@ -69,7 +69,7 @@ def worst_of_groups(rows: Floats, order: Floats, least: tuple[int, ...]) -> Floa
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class RosterSetting:
-    """The numbers of a mechanism for so many who answer: some shares of liars α, and for each some values of ε."""
+    """The numbers of a mechanism and of its respondents: some shares of liars α, and for each some values of ε."""
 
     study: Study
     beliefs: ShareBeliefs | LevelBeliefs
@@ -81,35 +81,36 @@ class RosterSetting:
 
     @property
     def shares(self) -> ShareBeliefs | None:
-        """What is believed of shares, where answers are shares."""
+        """Beliefs about shares, where answers are shares."""
         return self.beliefs if isinstance(self.beliefs, ShareBeliefs) else self.beliefs.shares
 
     @property
     def answers_epsilon(self) -> Floats:
-        """The ε at which answers alone have as much noise."""
+        """The ε at which answers alone would have this much noise."""
         return np.asarray(self.epsilon)
 
     @cached_property
     def believed(self) -> Floats:
-        """What groups of the geometry's people believe."""
+        """Beliefs of groups of the geometry's people."""
         if self.geometry.believed is None:
             raise InputError("Shares and levels need to know what the people of a geometry believe.")
         return self.geometry.believed
 
     @cached_property
     def threshold(self) -> Floats:
-        """τ of each α: with probability 1 − β no more than that share of people have a larger cost."""
+        """τ for each α: with probability 1 − β no more than that share of people have a larger cost."""
         return self.study.costs.upper_quantile(self._missed)
 
     @cached_property
     def saved(self) -> Floats:
-        """What a lie saves in privacy, and by rounding, at most: τ·h(ε). α × ε."""
+        """The most that a lie saves in privacy, and by rounding: τ·h(ε). α × ε."""
         worth = PRIVACY_COSTS[self.study.declared.costs.privacy](np.asarray(self.epsilon, dtype=np.float64))
         return np.asarray(self.threshold[:, None] * worth + ROUNDING)
 
     @cached_property
     def liars_expected(self) -> Floats:
-        """κ ≥ E|A| of each α: n·min(p, α), p = 1 − F(τ) the chance of a cost above the threshold, as every liar's is.
+        """κ ≥ E|A| for each α: n·min(p, α), p = 1 − F(τ) being the chance of a cost above the threshold, as every liar
+        has.
 
         Costs are independent given features and coefficients, and above τ for at most a share p of people on average.
         """
@@ -122,9 +123,9 @@ class RosterSetting:
         return np.asarray(np.minimum(miss, self.alpha))
 
     def pull_of(self, rho: Floats, v: Floats) -> Floats:
-        """How far liars move what is expected of the others, E|Σ_A w_ij| ≤ min(κρ, √(κv)) by Jensen. α × rows.
+        """How far liars move the expectation of the others, E|Σ_A w_ij| ≤ min(κρ, √(κv)) by Jensen. α × rows.
 
-        Where features are assigned they say nothing of costs, and everybody is as likely to lie: (κ/n)Σ|w| ≤ κ√(v/n).
+        Assigned features say nothing about costs, so everybody is equally likely to lie: (κ/n)Σ|w| ≤ κ√(v/n).
         """
         liars = self.liars_expected[:, None]
         anybody = np.minimum(liars * rho, np.sqrt(liars * v))
@@ -134,9 +135,9 @@ class RosterSetting:
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class ShareSetting(RosterSetting):
-    """Of yes or no and ratings.
+    """The numbers of a mechanism for yes and no and for ratings.
 
-    belief_gap is how far the share that somebody expects, given her answer, may be from what is declared.
+    belief_gap is how far the share that somebody expects, given her answer, may be from the declared one.
     """
 
     beliefs: ShareBeliefs
@@ -146,21 +147,21 @@ class ShareSetting(RosterSetting):
 
     @cached_property
     def rows(self) -> tuple[Floats, Floats]:
-        """(ρ, v) of groups of people who are alike, among n."""
+        """(ρ, v) of groups of similar people, among n."""
         f = self.geometry.players / self.n
         return self.geometry.worst[:, 0] * self.geometry.longest * f, self.geometry.worst[:, 1] * f
 
 
 def pull(s: ShareSetting) -> Floats:
-    """g of each α and row: how far liars move what somebody expects."""
+    """g for each α and row: how far liars move somebody's expectation."""
     return s.pull_of(*s.rows)
 
 
 def log_moments(s: ShareSetting) -> tuple[Floats, Floats]:
-    """λ and ln E[exp(±λ(p − m)) | everything but chance] at most, for rows × ε × some λ.
+    """λ, and a bound on ln E[exp(±λ(p − m))], given all but chance, for rows × ε × some λ.
 
-    Sampling by Bennett's inequality: deviations have a variance of V at most and are at most A, so that a sum with
-    weights |w| ≤ ρ, Σw² = v has at most (v/ρ²)(V/A²)(e^u − 1 − u) at u = λρA. The noise is that of a Laplace vector
+    Sampling is bounded by Bennett's inequality: deviations have a variance of at most V and are at most A, so that a
+    sum with weights |w| ≤ ρ, Σw² = v has at most (v/ρ²)(V/A²)(e^u − 1 − u) at u = λρA. The noise is a Laplace vector's
     along a line (truthful.noise.log_moments), λ being a part of ε/ρ.
     """
     rho, v = (part[:, None, None] for part in s.rows)
@@ -176,9 +177,9 @@ def log_moments(s: ShareSetting) -> tuple[Floats, Floats]:
 
 
 def clipping(s: ShareSetting) -> tuple[Floats, Floats]:
-    """E[(|p − t| − w)₊ | x, y] at most: any prior's, and what to multiply by T where its density is at most 1/(U − L).
+    """Bounds on E[(|p − t| − w)₊ | x, y]: for any prior, and a factor of T where its density is at most 1/(U − L).
 
-    (|p − t| − w)₊ ≤ (|e| − s)₊, e = p − m and s the margin, and u₊ ≤ exp(λu − 1)/λ. With a density ≤ f̄T of m the
+    (|p − t| − w)₊ ≤ (|e| − s)₊, e = p − m and s the margin, and u₊ ≤ exp(λu − 1)/λ. If m has a density ≤ f̄T, the
     distance to the nearer end is integrated over: 2f̄T·exp(L − λs)/λ². Rows × ε.
     """
     rate, logs = log_moments(s)
@@ -189,7 +190,7 @@ def clipping(s: ShareSetting) -> tuple[Floats, Floats]:
 
 
 def implausible(s: ShareSetting) -> Floats:
-    """The chance that p is beyond the tolerance, to be multiplied by T: 2f̄·exp(L − λ·tolerance)/λ at most. Rows × ε."""
+    """A bound on the chance that p is beyond the tolerance, as a factor of T: 2f̄·exp(L − λ·tolerance)/λ. Rows × ε."""
     if np.isinf(s.tolerance):
         return np.zeros((1, 1))
     rate, logs = log_moments(s)
@@ -198,7 +199,7 @@ def implausible(s: ShareSetting) -> Floats:
 
 
 def gain(s: ShareSetting, steps: int = 1) -> Floats:
-    """What the truth earns over a lie of so many steps, at least, as a part of the bonus: the least of all people.
+    """The least gain, over people, of the truth over a lie of this many steps, as a part of the bonus.
 
     One row for each α, one column for each ε.
     """
@@ -206,21 +207,22 @@ def gain(s: ShareSetting, steps: int = 1) -> Floats:
 
 
 def tolerated_gap(s: ShareSetting, steps: int, needed: float) -> Floats:
-    """How far somebody's expected share may be off, given her answer, if the truth must earn so much of the bonus.
+    """How far somebody's expected share, given her answer, may be off if the truth must earn `needed` of the bonus.
 
-    More than what is declared of it; below 0 where the truth does not earn that. A row for each α, a column for each ε.
+    It comes on top of the declared tolerance, and is negative where the truth earns less. A row for each α, a column
+    for each ε.
     """
     gaps = [(earned.min(axis=1) - needed) / price for earned, price in _truth_gains(s, steps)]
     return np.asarray(np.minimum.reduce(gaps) + s.belief_gap)
 
 
 def _truth_gains(s: ShareSetting, steps: int) -> Iterator[tuple[Floats, float]]:
-    """For each group of people what the truth earns over such a lie, and what it earns less if they expect 1 otherwise.
+    """For each group of people, the truth's gain over such a lie, and its loss per unit of error in their expectation.
 
-    With b = 1/4δw the quadratic rule loses b((jΔ)² − 2jΔ(g + κ)) by a lie that moves q by jΔ, Δ = 2δ/(K − 1). Of
-    ratings the gap between q and what is really expected counts as g does, and so does what people expect otherwise
-    than declared. Where shares are implausible nothing is lost by lying: that has the chance ι, and takes away
-    j/(K − 1)·(1 + δ/w) at most. One row for each α, then rows of the geometry, one column for each ε.
+    With b = 1/4δw the quadratic rule loses b((jΔ)² − 2jΔ(g + κ)) by a lie that moves q by jΔ, Δ = 2δ/(K − 1). For
+    ratings the gap between q and the exact expectation counts like g, and so does any deviation from declared beliefs.
+    Where shares are implausible a lie loses nothing: that has the chance ι, and subtracts at most j/(K − 1)·(1 + δ/w).
+    One row for each α, then rows of the geometry, one column for each ε.
     """
     anyhow, dense = clipping(s)
     liars, chance, levels = pull(s)[:, :, None], implausible(s), s.beliefs.levels
@@ -234,13 +236,13 @@ def _truth_gains(s: ShareSetting, steps: int) -> Iterator[tuple[Floats, float]]:
         yield earned, moved / (2 * delta * width)
 
 
-# Accuracy, with predictions or without: as of numbers, with the variance 4P(1 − P) of answers ±1
+# Accuracy, with predictions or without: as for numbers, with the variance 4P(1 − P) of answers ±1
 
 
 def error(s: RosterSetting, of: str = "coefficients") -> Floats:
-    """The mean squared error that a plan is judged by, normalised: of the largest effect, or else of the share.
+    """The mean squared error that a plan is judged by, normalised: that of the largest effect, or else of the share.
 
-    Of predictions, on average over people, if asked for.
+    If asked for, that of predictions, averaged over people.
     """
     found = None if of == "predictions" else effect_error(s)
     if found is not None:
@@ -249,9 +251,9 @@ def error(s: RosterSetting, of: str = "coefficients") -> Floats:
 
 
 def effect_error(s: RosterSetting) -> Floats | None:
-    """The largest mean squared error of an effect, normalised, with liars as of all coefficients. α × ε.
+    """The largest mean squared error of an effect, normalised, with liars as for all coefficients. α × ε.
 
-    None where there are no effects, or answers are no shares.
+    None where there are no effects, or answers are not shares.
     """
     effects, f = s.geometry.effects, s.geometry.players / s.n
     if s.shares is None or effects is None or not len(effects):
@@ -264,7 +266,7 @@ def effect_error(s: RosterSetting) -> Floats | None:
 
 
 def accuracy_setting(s: RosterSetting) -> Setting:
-    """What the errors of all coefficients follow from."""
+    """The setting that the errors of all coefficients follow from."""
     beliefs = s.shares or s.beliefs
     model = Model(
         dimension=beliefs.dimension,

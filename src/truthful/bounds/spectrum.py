@@ -1,4 +1,4 @@
-"""Random matrices: the eigenvalues of people's XᵀX, and how far privacy noise moves those of a released one.
+"""Random matrices: the eigenvalues of XᵀX, and how far privacy noise moves those of a released one.
 
 For independent x with ‖x‖ ≤ 1, μ = count·λ_min(Σ) and μ⁺ = count·λ_max(Σ), matrix Chernoff bounds have the exponents
 (Tropp, "User-friendly tail bounds for sums of random matrices", 2012, theorem 1.1, not rounded to ξ²/2 and ξ²/3):
@@ -37,7 +37,7 @@ from truthful.errors import InputError
 if TYPE_CHECKING:
     from scipy.interpolate import BSpline
 
-#: The relative amount by which quantiles are raised: more than the numerical error.
+#: The relative amount by which quantiles are rounded up: more than the numerical error.
 ROUND_UP = 1e-7
 #: Below this probability the quantile of ‖N‖_F stands in.
 LEAST_BETA = 1e-18
@@ -46,7 +46,7 @@ LARGEST_EXACT_DIMENSION = 300
 
 
 def shortfall_chance(model: Model, count: Numbers, xi: Numbers) -> Floats:
-    """P(λ_min(XᵀX) ≤ (1−ξ)·count·λ_min(Σ)) is at most this."""
+    """An upper bound on P(λ_min(XᵀX) ≤ (1−ξ)·count·λ_min(Σ))."""
     mu, kept = np.asarray(count) * model.least_eigenvalue, 1 - np.asarray(xi)
     return np.asarray(np.minimum(1.0, model.dimension * np.exp(-mu * (xi + special.xlogy(kept, kept)))))
 

@@ -74,7 +74,7 @@ class Estimate:
 
 
 class Estimator(Protocol):
-    """What every private estimator does."""
+    """A private estimator."""
 
     def queries(self, moments: Moments) -> tuple[Query, ...]:
         """The vectors to release."""

@@ -1,5 +1,5 @@
-"""Ridge regression: solved to a certified 2⁻¹⁰⁰, in integer arithmetic, for every data set; and, of what was released
-already, with as much penalty as its noise asks for.
+"""Ridge regression: solved to a certified 2⁻¹⁰⁰, in integer arithmetic, for every data set; and, on released
+statistics, with the penalty that fits their noise.
 
 A private release of a minimiser adds noise for the distance between the minimisers of neighbouring data
 sets. A solver's error widens that distance, so it must have a bound that never depends on the data:
@@ -36,8 +36,8 @@ from truthful.moments import PRODUCT, Moments, PythonIntegers
 
 TOLERANCE = Fraction(1, 2**100)
 UNIT = 2**384  # θ̂ and λ are whole numbers of 2^-384
-REFINED = 2**200  # residuals are brought down to γ/2^200, so that the ball's certificate has bits to spare
-LARGEST_RATIO = 2**30  # of players to γ
+REFINED = 2**200  # residuals are reduced to γ/2^200, so that the ball's certificate has bits to spare
+LARGEST_RATIO = 2**30  # the largest ratio of players to γ
 GAMMA_RANGE = (Fraction(1, 2**30), Fraction(2**40))
 RADIUS_RANGE = (Fraction(1, 2**20), Fraction(2**8))
 NEWTON_STEPS = 16  # three or four are enough in practice; after these, bisection, which cannot fail
@@ -117,7 +117,7 @@ class _System:
 
     def float_multiplier(self, radius: float) -> int:
         """The root λ of ‖θ(λ)‖ = R in float64: in eigenvectors of A, ‖θ(λ)‖² = Σ(c_j/(w_j+λ))²."""
-        from scipy.linalg import eigh  # takes long to load, and most plans need none
+        from scipy.linalg import eigh  # takes long to load, and most plans do not need it
         from scipy.optimize import brentq
 
         values, vectors = eigh(self.float_matrix(0))

@@ -1,4 +1,4 @@
-"""What is about to be released, and how far one player can move it: proven for the worst data, in exact fractions.
+"""Queries to be released, and how far one player can move them: proven for the worst data, in exact fractions.
 
 Two data sets are neighbours if they have as many players and differ in one player's whole record, ‖x‖ ≤ 1 and
 |y| ≤ Y in both. Every bound is an upper bound as computed, not only on paper: square roots are rounded up.
@@ -16,17 +16,18 @@ import numpy as np
 
 from truthful.moments import GRID, PRODUCT, PythonIntegers, response_limit
 
-# Of Σ k_x k_xᵀ in Frobenius norm: ‖xxᵀ − x'x'ᵀ‖² = ‖x‖⁴ + ‖x'‖⁴ − 2(x·x')² ≤ 2. The least integer above √2·2^40.
+# Sensitivity of Σ k_x k_xᵀ in Frobenius norm: ‖xxᵀ − x'x'ᵀ‖² = ‖x‖⁴ + ‖x'‖⁴ − 2(x·x')² ≤ 2. The least integer above
+# √2·2^40.
 GRAM_SENSITIVITY = isqrt(2 * PRODUCT**2) + 1
 
 
 @dataclass(frozen=True)
 class Query:
-    """One vector about to be released, on an integer lattice.
+    """A vector to be released, on an integer lattice.
 
-    The sensitivity bounds sqrt(Σ w_j (k_j − k'_j)²) over all neighbouring data sets, in lattice units;
-    rounding and the solver's error are in it. It is never a function of the data. By the norm "sup" it bounds
-    max|k_j − k'_j| instead, and all weights are 1.
+    The sensitivity bounds sqrt(Σ w_j (k_j − k'_j)²) over all neighbouring data sets, in lattice units; rounding and the
+    solver's error are included. It is never a function of the data. By the norm "sup" it bounds max|k_j − k'_j|
+    instead, and all weights are 1.
     """
 
     value: tuple[int, ...]
@@ -43,14 +44,14 @@ AddNoise = Callable[[Query, Fraction], Sequence[int]]
 
 @lru_cache(maxsize=64)
 def cross_sensitivity(response_bound: float) -> Fraction:
-    """Of Σ k_x k_y: 2·2²⁰·floor(2²⁰·Y), exactly, attained by turning y into −y."""
+    """Sensitivity of Σ k_x k_y: 2·2²⁰·floor(2²⁰·Y), exactly, attained by turning y into −y."""
     return Fraction(2 * GRID * response_limit(response_bound))
 
 
 def cross_query(
     cross: PythonIntegers, response_bound: float, unit: Fraction, share: Fraction, norm: str = "l2"
 ) -> Query:
-    """Σ k_x k_y, of features or instruments that are at most 1 long in this norm."""
+    """The query Σ k_x k_y, for features or instruments of length at most 1 in this norm."""
     value, weights = tuple(int(k) for k in cross), (1,) * len(cross)
     return Query(value, unit, cross_sensitivity(response_bound), weights, share, norm)
 

@@ -49,7 +49,7 @@ def promise_predictions(
 def asked_setting(
     study: Study, mechanism: AskedRelease, players: int, alpha: float, beta: float, geometry: Geometry
 ) -> AskedSetting:
-    """What the bounds of answers with predictions depend on."""
+    """The setting for bounds on answers with predictions."""
     if study.levels is None:
         raise InputError("The study does not ask what the others will say.")
     return AskedSetting(
@@ -68,13 +68,13 @@ def asked_setting(
 
 
 def payable_to_all(mechanism: AskedRelease, slopes: object) -> bool:
-    """Whether base payments cover what scores can take away, at these slopes: then nobody can owe."""
+    """Whether base payments cover all that scores can take away at these slopes, so that nobody can owe."""
     lost = mechanism.score_weight * largest_loss(mechanism.rule, np.asarray(slopes), mechanism.clip)
     return bool(lost.max() <= mechanism.base_payment * (1 + 1e-9))
 
 
 def _asked_payments(s: AskedSetting, mechanism: AskedRelease) -> tuple[float, float]:
-    """What somebody is paid on average and at most, at most."""
+    """Upper bounds on the average and the largest payment."""
     base, asked = mechanism.base_payment, mechanism.prediction_payment
     gained = largest_gain(mechanism.rule, s.believed[:, :2], mechanism.clip)
     head = base + mechanism.score_weight * float(gained.max()) + asked
@@ -83,9 +83,9 @@ def _asked_payments(s: AskedSetting, mechanism: AskedRelease) -> tuple[float, fl
 
 
 def _least_expected(s: AskedSetting, mechanism: AskedRelease) -> float:
-    """What somebody who tells the truth earns on average, at least, predictions left out.
+    """A lower bound on a truthful person's average pay, without her prediction's.
 
-    Of numbers: a − b(s²E[t²] + 2s(1−s)√(E[t²]E[Δ²])), t = y − p. Of yes and no: a, and more.
+    For numbers: a − b(s²E[t²] + 2s(1−s)√(E[t²]E[Δ²])), t = y − p. For yes and no: a.
     """
     a, b = mechanism.base_payment, mechanism.score_weight
     if s.beliefs.strict:
@@ -98,7 +98,7 @@ def _least_expected(s: AskedSetting, mechanism: AskedRelease) -> float:
 
 
 def _asked_truth(study: Study, mechanism: AskedRelease, s: AskedSetting) -> Truthfulness:
-    """From which size on no lie pays; of ratings, from how many steps on."""
+    """The size from which no lie pays; for ratings, the number of steps."""
     lie, b, k = (
         float(lie_size(s, mechanism.score_weight)[0, 0]),
         mechanism.score_weight,
@@ -130,7 +130,7 @@ def _asked_truth(study: Study, mechanism: AskedRelease, s: AskedSetting) -> Trut
 
 
 def _strict_truth(study: Study, mechanism: AskedRelease, s: AskedSetting) -> Truthfulness:
-    """Of yes and no: what the truth earns more than the other answer."""
+    """For yes and no: by how much the truth earns more than the other answer."""
     found, worth = float(advantage(s)[0, 0]), study.privacy_cost(mechanism.epsilon)
     earned = 2 * mechanism.score_weight * found / mechanism.clip
     paid = earned >= float(s.saved[0, 0]) * (1 - 1e-9)
@@ -147,7 +147,7 @@ def _strict_truth(study: Study, mechanism: AskedRelease, s: AskedSetting) -> Tru
 
 
 def _asked_shading(study: Study, mechanism: AskedRelease, beliefs: LevelBeliefs) -> dict[str, Any]:
-    """b·s²ℓ² of numbers and ratings; of yes and no 2b·E[yΔ]/C, E[yΔ] = 4v(1 − k) with v and k those of shares."""
+    """b·s²ℓ² for numbers and ratings; for yes and no 2b·E[yΔ]/C, E[yΔ] = 4v(1 − k) with v and k those of shares."""
     b, pay = mechanism.score_weight, mechanism.base_payment + mechanism.prediction_payment
     if not beliefs.strict or beliefs.shares is None:
         levels = None if beliefs.shares is None else beliefs.shares.levels

@@ -1,4 +1,4 @@
-"""What a plan or a release guarantees: the five, computed for whichever kind of answer its mechanism is."""
+"""The five guarantees of a plan or a release, whichever kind of answer its mechanism takes."""
 
 from __future__ import annotations
 
@@ -26,11 +26,11 @@ from truthful.one_release import OneRelease
 from truthful.share_release import ShareRelease
 from truthful.study import Study
 
-#: The least failure probability that numbers can carry.
+#: The least failure probability that floats can carry.
 LEAST_FAILURE = 1e-12
 
 
-@lru_cache(maxsize=32)  # a settlement asks twice, before it draws and to publish
+@lru_cache(maxsize=32)  # a settlement asks twice: before the draw and for publication
 def guarantees(
     study: Study,
     mechanism: OneRelease | ShareRelease | AskedRelease,
@@ -41,11 +41,11 @@ def guarantees(
     payable: int | None = None,
     precise: bool = True,
 ) -> Guarantees:
-    """What this mechanism promises to and of so many players, an `alpha` share of whom may misreport.
+    """The promises of this mechanism to this many players, an `alpha` share of whom may misreport.
 
-    geometry is that of their features, where answers are protected. `payable` of them at most may have to be paid, of
+    geometry: that of their features, where answers are protected. payable: at most this many may have to be paid, for
     shares and where people are asked what the others will say; by default all. Unless precise, quantiles of errors and
-    widths of intervals are left out of these: they take most of the time.
+    widths of intervals are left out there: they take most of the time.
     """
     if isinstance(mechanism, OneRelease):
         found = promise_numbers(study, mechanism, setting(study, mechanism, players, alpha, beta, geometry))
@@ -59,7 +59,7 @@ def guarantees(
         found = promise_predictions(study, mechanism, asked, payable or players, precise)
     unit, assumed = study.response_unit, found.truth.assumptions
     expected, cap, likely = map(finite_or_none, found.bill)
-    # Features that were assigned at random say nothing of anybody, so that there is nothing of them to protect.
+    # Features assigned at random say nothing about anybody, so nothing in them needs protection.
     own_features = mechanism.protects == "answers" and study.features and not study.assigned
     not_protected = ("features", "taking part") if own_features else ("taking part",)
     return Guarantees(
@@ -74,7 +74,7 @@ def guarantees(
 
 
 def _accuracy(errors: ErrorBounds, unit: float, probability: float, assumed: tuple[str, ...]) -> Accuracy:
-    """In raw units of the response."""
+    """Convert error bounds to raw units."""
     rmse, prediction_rmse, effect_rmse = (
         None if square is None else finite_or_none(unit * math.sqrt(square)) for square in errors.squares
     )
@@ -96,7 +96,7 @@ def _accuracy(errors: ErrorBounds, unit: float, probability: float, assumed: tup
 
 
 def require_failure_probability(beta: float) -> None:
-    """Refuse a failure probability that numbers cannot carry, or that promises nothing."""
+    """Refuse a failure probability that floats cannot carry, or that promises nothing."""
     if not LEAST_FAILURE <= check.share("failure_probability", beta) < 0.5:
         raise InputError(
             f"failure_probability is {beta:g}; it must lie between {LEAST_FAILURE:g}, as small as can be computed "

@@ -47,14 +47,14 @@ from truthful.one_release import OneRelease
 from truthful.scoring import PAYMENT_STEPS
 from truthful.study import Study
 
-#: People drawn from a design, for what is said of people on average.
+#: The number of people drawn from a design to average over people.
 DRAWN = 4_000
 #: How much larger the lies may be that pay people whose centre is not the declared one.
 WIDER = 1.5
 
 
 def untruthful_because(study: Study, mechanism: OneRelease, alpha: float) -> str:
-    """Why no size of lies can be promised not to pay, and what would change that."""
+    """Say why no lie size can be promised, and what would change that."""
     if not mechanism.score_weight > 0:
         return "score_weight is 0, so payments do not depend on answers"
     if alpha == 0 and math.isinf(study.costs.upper_quantile(0.0)):
@@ -63,7 +63,7 @@ def untruthful_because(study: Study, mechanism: OneRelease, alpha: float) -> str
 
 
 def inaccurate_because(study: Study) -> str:
-    """Why no accuracy of an estimate from observed features can be promised, and what would change that."""
+    """Say why no accuracy of an estimate from observed features can be promised, and what would change that."""
     if not model(study).least_eigenvalue > 0:
         return "the study does not say how spread out its features are; declare design.least_eigenvalue"
     return "too few players for this epsilon: noise could drown the features' second moments"
@@ -112,7 +112,7 @@ def _undeterred_share(
     person: Typical,
     geometry: Geometry | None,
 ) -> tuple[float, float]:
-    """The share of answers that nothing deters, and from which size on lies of nine people in ten are deterred."""
+    """The share of answers that nothing deters, and the size beyond which lies of nine people in ten are deterred."""
     if not math.isfinite(lie):
         return 1.0, math.inf
     scale, Sigma = mechanism.scale(study.beliefs), study.second_moments
@@ -123,14 +123,14 @@ def _undeterred_share(
         X = study.normalise(study.sample_features(np.random.default_rng(0), DRAWN), DRAWN)
         along = np.linalg.norm(np.linalg.solve(Sigma, X.T), axis=0)
         people = representative(np.linalg.norm(X, axis=1), along / max(1, players - 1))
-    else:  # of these features nothing is known but how far they are spread
+    else:  # of these features only the spread is known
         people = np.array([person.length]), np.array([person.scale * person.length / scale])
     found, clip = Deterrence(study.beliefs, *people), mechanism.clip if mechanism.clipped else None
     return found.undeterred_share(lie, clip, scale), found.furthest(lie, clip, scale, NINE_IN_TEN)
 
 
 def _number_shading(study: Study, mechanism: OneRelease, person: Typical) -> dict[str, Any]:
-    """b·(q(y) − q(0))², as who answers what is expected takes the others to predict q(0) = 0 on average."""
+    """b·(q(y) − q(0))²: whoever gives the expected answer expects the others to predict q(0) = 0."""
     off = np.array(SHADED) * 2 * study.half_range
     costs = mechanism.score_weight * np.square(own_predictions(study, person, off))
     earned = mechanism.score_weight * mean_square_prediction(study, person)
@@ -141,7 +141,7 @@ def _number_shading(study: Study, mechanism: OneRelease, person: Typical) -> dic
 
 
 def _number_tolerances(study: Study, s: Setting, person: Typical, lie: float) -> dict[str, Any]:
-    """How wrong beliefs may be: as much as is declared, or else with lies half as large again let pay."""
+    """How wrong beliefs may be: as declared, or else if lies half as large again are let pay."""
     if not math.isfinite(lie):
         return {}
     beliefs, answers = study.beliefs, likely_answers(study, person.length)
@@ -161,13 +161,13 @@ def _number_tolerances(study: Study, s: Setting, person: Typical, lie: float) ->
         "centre_lie": allowed,
         "centre_slack": finite_or_none(float(slack)),
         "centre_amplification": moved,
-        # Her answer may be further from her own centre than from the declared one, by the shift.
+        # Her answer may be further, by the shift, from her own centre than from the declared one.
         "slope_tolerance": gap / (float(answers[-1]) + shift),
     }
 
 
 def belief_gap(study: Study, mechanism: OneRelease, players: int, geometry: Geometry | None) -> float:
-    """Γ: what a centre that is off by the declared tolerance does to anybody's expectation; never more than itself."""
+    """Γ: the most that a centre off by the declared tolerance changes anybody's expectation; at most the tolerance."""
     shift = study.tolerance
     if not shift or not mechanism.clipped:
         return shift
@@ -189,7 +189,7 @@ def setting(
     beta: float,
     geometry: Geometry | None = None,
 ) -> Setting:
-    """What the bounds depend on: the study's model, and the mechanism's numbers."""
+    """The setting for the bounds: the study's model, and the mechanism's numbers."""
     return Setting(
         model=model(study),
         costs=study.costs,
@@ -213,7 +213,7 @@ def setting(
 
 @lru_cache(maxsize=64)
 def model(study: Study) -> Model:
-    """The declared beliefs and design, as the bounds use them.
+    """The declared beliefs and design, as used by the bounds.
 
     tr Cov(Axy) = θᵀ(Σ_w E[(w·x)² x xᵀ] − ΣA²Σ)θ + σ² tr AΣA, w the columns of A: largest at an eigenvector.
     """

@@ -1,7 +1,7 @@
 """The five guarantees as records, always in this order: privacy, truthfulness, accuracy, participation, budget. Each
 says what is guaranteed, with what probability and under which assumptions.
 
-All of it follows from public numbers. A number that cannot be promised is None, never a guess.
+All follows from public numbers. A number that cannot be promised is None, never a guess.
 """
 
 from __future__ import annotations
@@ -22,9 +22,9 @@ FEATURES = "features are drawn independently from the declared design"
 GIVEN_FEATURES = (
     "whether somebody takes part does not depend on how far her answer is from what the model predicts"
 )
-#: Of so many people it is said how wrong they may be for the truth to pay still, and which lies in an answer do not.
+#: The share of people for whom it is stated how wrong beliefs may be, and which lies are deterred.
 NINE_IN_TEN = 0.9
-#: Lies whose cost is told, as parts of the range of answers.
+#: Sizes of the lies whose cost is stated, as parts of the range of answers.
 SHADED = (0.2, 0.4)
 COSTS = "privacy costs follow the declared law, whatever the coefficients are"
 
@@ -33,7 +33,7 @@ COSTS = "privacy costs follow the declared law, whatever the coefficients are"
 class Privacy:
     """ε-joint differential privacy, for every data set, whatever anybody does.
 
-    protects: answers, or whole records; not_protected: what the release may say of people as it is.
+    protects: answers, or whole records; not_protected: what the release may reveal exactly.
     """
 
     epsilon: float
@@ -45,10 +45,10 @@ class Privacy:
 
 @dataclass(frozen=True)
 class Shading:
-    """What a typical person loses on average, in currency, by an answer that is so far off: in raw units, or in steps.
+    """A typical person's average loss, in currency, from an answer this far off: in raw units, or in steps.
 
-    Everybody else is honest here, and beliefs are as declared. Her features are of typical length, and her answer is
-    the one that is expected of people like her. Of yes and no it is the mean over both.
+    Everybody else is honest, and beliefs are as declared. Her features have typical length, and her true answer is the
+    one expected of people like her. For yes and no it is the mean over both.
     """
 
     by: float
@@ -59,26 +59,26 @@ class Shading:
 class Truthfulness:
     """No lie that moves the own prediction by more than `lie` pays; no lie at all gains more than `slack`.
 
-    So it is for all players whose privacy cost is at most a threshold: all but the absent share, with this probability.
-    `share` is that of people, at features of typical length, who could tell a lie beyond `lie` at all. `slope` is the
-    least ∂q/∂y over the central 90 % of reports there. For nine people in ten, of the design or the roster, every
-    answer that is off the truth by more than `lie_in_answer`, in raw units, moves q by more than `lie`; None where more
-    than one in ten can give any answer without doing so. `undeterred` is the share of possible answers that move q by
-    no more than `lie`, on average over people and their truthful answers: nothing deters those. `typical_length` and
-    `typical_noise` are ‖x‖ and the scale of the peers' noise along its unit vector, of a typical person. `shading` is
-    what lies cost her on average, beside the `typical_pay` that her honest answer earns.
+    This holds for all players whose privacy cost is at most a threshold: all but the absent share, with this
+    probability. `share` is the share of people, at features of typical length, who could tell a lie beyond `lie` at
+    all. `slope` is the least ∂q/∂y over the central 90 % of reports there. For nine people in ten, of the design or the
+    roster, every answer that is off the truth by more than `lie_in_answer`, in raw units, moves q by more than `lie`;
+    None where more than one in ten can give any answer without doing so. `undeterred` is the share of possible answers
+    that move q by no more than `lie`, on average over people and their truthful answers: nothing deters those.
+    `typical_length` and `typical_noise` are ‖x‖ and the scale of the peers' noise along its unit vector, of a typical
+    person. `shading` is what lies cost her on average, beside the `typical_pay` that her honest answer earns.
 
-    Of yes and no, and of ratings, it is said otherwise: no lie of `steps` steps or more pays for a `share` of people,
-    and on average the truth earns `gain` more than such a lie, in currency; None where nothing is promised. For the
-    average person the lowest and the highest answer pay the same if the share is `switch`, and those who would give the
-    highest answer expect the share expects_yes, the others expects_no. lie, slack and slope are those of numbers.
+    For yes and no and for ratings: no lie of `steps` steps or more pays for a `share` of people, and on average the
+    truth earns `gain` more than such a lie, in currency; None where nothing is promised. For the average person the
+    lowest and the highest answer pay the same if the share is `switch`, and those who would give the highest answer
+    expect the share expects_yes, the others expects_no. lie, slack and slope belong to numbers.
 
-    And if people believe otherwise: centre_tolerance is how far their idea of the average may be from the declared one,
-    in raw units, if no lie that moves the own prediction by more than centre_lie is to pay; none then gains more than
+    If people believe otherwise: centre_tolerance is how far their idea of the average may be from the declared one, in
+    raw units, if no lie that moves the own prediction by more than centre_lie is to pay; none then gains more than
     centre_slack. A centre that is wrong by 1 moves the best answer by centre_amplification. With the right centre the
-    slope may be wrong by slope_tolerance. For the typical person and answers up to those of 1 % and 99 %; where a
-    tolerance is declared, for everybody. Of yes and no, and of ratings, centre_tolerance is how far the share that
-    somebody expects, given her answer, may be off if the truth is to pay for centre_share of people.
+    slope may be wrong by slope_tolerance. All this is for the typical person and answers from the 1 % to the 99 %
+    quantile; where a tolerance is declared, for everybody. For yes and no and for ratings, centre_tolerance is how far
+    the share that somebody expects, given her answer, may be off if the truth is to pay for centre_share of people.
 
     Where people are asked what the others will say, slope is how much an answer moves what is expected of them, and no
     lie of `lie_in_answer` or more pays. centre_tolerance is then how far what a person expects may be from what she
@@ -112,14 +112,15 @@ class Truthfulness:
 
 @dataclass(frozen=True)
 class Accuracy:
-    """How far estimates are off: with this probability at most by a quantile, and on average by a root mean square.
+    """Errors of estimates: quantiles that hold with this probability, and root mean squares.
 
-    `quantile` is of every prediction at once: as ‖x‖ ≤ 1, of the length of the coefficients' error, in raw units of the
-    response. `prediction_quantile` is of the root of the mean square over people whose features follow the design.
-    Where answers are shares, `effect_quantile` is of a difference between features' ends or levels, whichever it is.
-    `rmse`, `prediction_rmse` and `effect_rmse` are root mean squares of the same over studies in which no more people
+    `quantile` covers all predictions at once: it is that of the length of the coefficients' error (‖x‖ ≤ 1), in raw
+    units of the response. `prediction_quantile` is that of the root mean square over people whose features follow the
+    design. Where answers are shares, `effect_quantile` covers any difference between features' ends or levels. `rmse`,
+    `prediction_rmse` and `effect_rmse` are root mean squares of the same errors over studies in which no more people
     lie than the absent share: a third of errors can be larger. mean_squared_error is the square of the first,
-    normalised. `numbers` says how wide intervals will be; `of` is what was asked for, "predictions" or "centre".
+    normalised. `numbers` has the widths of future intervals; `of` says which accuracy was asked for, "predictions" or
+    "centre".
     """
 
     mean_squared_error: float | None
@@ -137,7 +138,9 @@ class Accuracy:
 
 @dataclass(frozen=True)
 class Participation:
-    """Taking part pays, in expectation, for everybody whose privacy cost is at most the threshold: for this share."""
+    """Taking part pays, in expectation, for everybody whose privacy cost is at most the threshold: this share of
+    people.
+    """
 
     share: float | None
     cost_threshold: float | None
@@ -147,10 +150,10 @@ class Participation:
 
 @dataclass(frozen=True)
 class Budget:
-    """What all payments together cost: never more than `cap`, whatever anybody does; on average at most `expected`.
+    """The total of all payments: never more than `cap`, whatever anybody does; on average at most `expected`.
 
-    `likely` is exceeded with at most twice the failure probability. The assumptions are those of the average and of
-    `likely`. `cap` needs none, and is there if payments are never negative.
+    `likely` is exceeded with at most twice the failure probability. `expected` and `likely` rest on the assumptions.
+    `cap` needs none, and exists if payments are never negative.
     """
 
     expected: float | None
@@ -180,11 +183,11 @@ class Guarantees:
     budget: Budget
 
     def asked_of(self, of: str | None) -> Guarantees:
-        """The same, of a plan whose accuracy was asked for of predictions, or of the centre."""
+        """These guarantees for a plan whose accuracy was asked for of predictions, or of the centre."""
         return replace(self, accuracy=replace(self.accuracy, of=None if of == "coefficients" else of))
 
     def record(self) -> dict[str, Any]:
-        """As written in plans and releases. What came with format 2 is left out where it says nothing."""
+        """The record in plans and releases. Fields newer than format 1 are left out where empty."""
         return {
             name: {
                 key: list(value) if isinstance(value, tuple) else value
@@ -196,7 +199,7 @@ class Guarantees:
 
     @classmethod
     def from_record(cls, record: Mapping[str, Any]) -> Guarantees:
-        """Those of a record as written."""
+        """Read guarantees from a record."""
         groups = (Privacy, Truthfulness, Accuracy, Participation, Budget)
         return cls(
             *(
@@ -214,7 +217,7 @@ def _from_record(key: str, value: Any) -> Any:
 
 
 class ErrorBounds(NamedTuple):
-    """Normalised: mean squares and quantiles, of all coefficients, of predictions, and of effects where there are some.
+    """Normalised mean squares and quantiles for all coefficients, for predictions, and for effects if there are any.
 
     numbers are in raw units.
     """
@@ -225,7 +228,7 @@ class ErrorBounds(NamedTuple):
 
 
 class Promised(NamedTuple):
-    """What differs between kinds of answers; the bill is what `Budget` says of it."""
+    """What differs between kinds of answers; the bill states its part of `Budget`."""
 
     truth: Truthfulness
     joining: float

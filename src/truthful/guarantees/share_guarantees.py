@@ -56,7 +56,7 @@ def promise_shares(
 def error_bounds(
     study: Study, mechanism: ShareRelease | AskedRelease, s: RosterSetting, precise: bool
 ) -> ErrorBounds:
-    """Errors of the coefficients, of predictions, and, where answers are shares, of differences."""
+    """Errors of coefficients, of predictions, and, where answers are shares, of differences."""
     accuracy, effects = accuracy_setting(s), effect_error(s)
     asked = isinstance(mechanism, AskedRelease)
     noise = laplace(mechanism.norm, study.dimension + asked, mechanism.scale(study.believed))
@@ -77,7 +77,7 @@ def error_bounds(
 def share_setting(
     study: Study, mechanism: ShareRelease, players: int, alpha: float, beta: float, geometry: Geometry
 ) -> ShareSetting:
-    """What the bounds of shares depend on."""
+    """The setting for bounds on shares."""
     if study.shares is None:
         raise InputError("The study asks for numbers.")
     return ShareSetting(
@@ -95,7 +95,7 @@ def share_setting(
 
 
 def _belief_told(study: Study, beliefs: ShareBeliefs) -> str:
-    """Of the average person's kind, in the words of the question."""
+    """State the beliefs about the average person in the question's units."""
     ends = (beliefs.low, beliefs.high)
     if study.kind == "yes-no":
         low, high = (f"{100 * end:g}%" for end in ends)
@@ -105,7 +105,7 @@ def _belief_told(study: Study, beliefs: ShareBeliefs) -> str:
 
 
 def _share_truth(study: Study, mechanism: ShareRelease, s: ShareSetting) -> Truthfulness:
-    """The fewest steps of a lie that does not pay for the share of people who are not among the liars."""
+    """The least number of steps of a lie that does not pay, for the share of people who are not liars."""
     beliefs, worth, saved = s.beliefs, study.privacy_cost(mechanism.epsilon), float(s.saved[0, 0])
     average = beliefs.expects(np.eye(1, study.dimension) / beliefs.scale)
     steps, earned = None, 0.0
@@ -132,7 +132,7 @@ def _share_truth(study: Study, mechanism: ShareRelease, s: ShareSetting) -> Trut
 
 
 def _share_shading(mechanism: ShareRelease, levels: int, average: Expected) -> dict[str, Any]:
-    """(B/4)(δ/w)(y − y')², as who answers y takes the others' share to be δy above the switch point on average."""
+    """(B/4)(δ/w)(y − y')²: whoever answers y expects the others' share to be δy above the switch point."""
     part, steps = float((average.advantage / average.width(mechanism.margin))[0]), steps_told(levels)
     answers = np.linspace(-1, 1, levels)
     earned = mechanism.bonus / 2 * (1 + part / 2 * (1 + float(np.mean(answers**2))))
@@ -145,7 +145,7 @@ def _share_shading(mechanism: ShareRelease, levels: int, average: Expected) -> d
 def _share_tolerances(
     study: Study, mechanism: ShareRelease, s: ShareSetting, steps: int | None, share: float
 ) -> dict[str, Any]:
-    """How far the share that somebody expects may be off, given her answer: as declared, or for nine people in ten."""
+    """How far the share that somebody expects, given her answer, may be off: as declared, or for nine people in ten."""
     if steps is None:
         return {}
     if study.tolerance:

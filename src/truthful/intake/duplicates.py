@@ -1,9 +1,9 @@
 """Players who appear twice, found without holding the players in memory.
 
-One pass collects a 64-bit keyed hash of every id, those of a piece parted by their top bits: in memory or, past a
-threshold, in a file. Hashes that repeat are in one part, which is looked through on its own. Equal ids have equal
-hashes, so no repeat is missed; different ids may share one (among n players with probability below n²/2⁶⁵), so a
-second look at the source compares the ids themselves. That look is taken only if some hash repeats.
+One pass collects a 64-bit keyed hash of every id, partitioned by its top bits: in memory or, past a threshold, in a
+file. Equal hashes are in one part, and parts are searched one by one. Equal ids have equal hashes, so no repeat is
+missed; different ids may share one (among n players with probability below n²/2⁶⁵), so a second look at the source
+compares the ids themselves. It is skipped if no hash repeats.
 """
 
 from __future__ import annotations
@@ -28,14 +28,14 @@ T = TypeVar("T")
 
 NOTHING: Hashes = np.zeros(0, dtype=np.uint64)
 IN_MEMORY = 2_000_000  # hashes, 16 MB
-FEW = 100_000  # that are sooner looked through together
+FEW = 100_000  # up to this many, one search is faster
 PART_BITS = 8  # 256 parts: of a billion hashes each has 32 MB
 
 
 class Duplicates:
-    """Collects hashes and tells which of them came more than once. Use it in a `with` block.
+    """Collects hashes and finds those that occur more than once. Use it in a `with` block.
 
-    `task` is a pass over the reports as workers make it for this search: here, one that gives the hashes themselves.
+    `task` is the pass over the reports that workers run for this search: here, one that returns the hashes themselves.
     """
 
     def __init__(self, directory: Path | None = None, in_memory: int = IN_MEMORY) -> None:
@@ -50,7 +50,7 @@ class Duplicates:
         return gather
 
     def add(self, hashes: Hashes) -> None:
-        """Take in the hashes of one piece."""
+        """Add the hashes of one piece."""
         parts = (hashes >> np.uint64(64 - PART_BITS)).astype(np.uint8)
         before = self._starts[-1][-1] if self._starts else 0
         counts = np.bincount(parts, minlength=2**PART_BITS)
@@ -61,7 +61,7 @@ class Duplicates:
             self._spill()
 
     def repeated(self) -> Hashes:
-        """The hashes that came more than once, each once, ascending."""
+        """Hashes that occur more than once, each once, ascending."""
         if self._file is None and self._held_count <= FEW:
             return repeated_in(np.concatenate([NOTHING, *self._held]))
         with ThreadPoolExecutor(len(os.sched_getaffinity(0))) as pool:
@@ -83,7 +83,7 @@ class Duplicates:
 
     def _spill(self) -> None:
         if self._file is None:
-            # One that nobody else can open, and that is gone when it is closed.
+            # A file that nobody else can open, gone when closed.
             self._file = tempfile.TemporaryFile(prefix="truthful-", dir=self._directory, buffering=0)  # noqa: SIM115
         for ordered in self._held:
             ordered.tofile(self._file)
@@ -104,7 +104,7 @@ class Duplicates:
 
 
 def repeated_in(hashes: Hashes) -> Hashes:
-    """The hashes that come more than once, each once, ascending."""
+    """Hashes that occur more than once, each once, ascending."""
     ordered = np.sort(hashes)
     return np.unique(ordered[1:][ordered[1:] == ordered[:-1]])
 
@@ -112,7 +112,7 @@ def repeated_in(hashes: Hashes) -> Hashes:
 def suspects(
     batches: Iterable[Any], first_row: int, key: bytes, repeated: Hashes
 ) -> Iterator[tuple[int, str | int]]:
-    """The rows, counted on from `first_row`, whose player has one of the `repeated` hashes, and who that is."""
+    """Rows, numbered from `first_row`, whose player has one of the `repeated` hashes, with the player."""
     for batch in batches:
         ids = player_ids(batch.column("player"))
         given = np.flatnonzero(~missing_text(ids))
@@ -123,7 +123,7 @@ def suspects(
 
 
 def later_records(found: Iterable[tuple[int, str | int]]) -> Repeats:
-    """Of rows and their players, in order, those whose player came before."""
+    """Among rows and their players, in order, the rows whose player came before."""
     first_rows: dict[str | int, int] = {}
     pairs = []
     for row, player in found:
@@ -149,7 +149,7 @@ def player_hashes(ids: Any, key: bytes) -> Hashes:
 
 
 def _hash_part(ids: Any, key: bytes) -> Hashes:
-    """The state v of every id takes in its words, then those of the longer ids, one after the other."""
+    """Mix the words of every id into its state v; longer ids take further rounds."""
     k0, k1 = np.frombuffer(key, dtype="<u8").astype(np.uint64)
     start = [k0 ^ SEEDS[0], k1 ^ SEEDS[1], k0 ^ SEEDS[2], k1 ^ SEEDS[3]]
     v = np.repeat(np.array(start)[:, None], len(ids), axis=1)
@@ -172,7 +172,7 @@ SEEDS = np.frombuffer(b"somepseudorandomlygeneratedbytes", dtype=">u8").astype(n
 
 
 def _words(ids: Any) -> Iterator[tuple[Any, Hashes]]:
-    """The words of 8 bytes of every id: who has a first one, and it, and so on. The last holds the length as well."""
+    """The 8-byte words: the ids that have a first word, and it, and so on. The last holds the length as well."""
     _, offsets, data = ids.buffers()
     ends = np.frombuffer(offsets, dtype=np.int64, count=len(ids) + 1, offset=8 * ids.offset)
     text = (b"" if data is None else memoryview(data)[ends[0] : ends[-1]].tobytes()) + bytes(8)

@@ -1,7 +1,7 @@
-"""Files of reports as people have them: text read block by block, spreadsheets and statistics files read whole.
+"""Files of reports in common formats: text read block by block, spreadsheets and statistics files read whole.
 
-Whatever the format, values come out as the text that a CSV file would hold: ids as they are shown, 7.0 as "7", 0.1 as
-"0.1". So one set of rules reads them all.
+Values of every format become the text that a CSV file would hold: ids as displayed, 7.0 as "7", 0.1 as "0.1". So one
+set of rules reads them all.
 """
 
 from __future__ import annotations
@@ -37,23 +37,23 @@ from truthful.intake.sources import (
     readable,
 )
 
-QUALTRICS = 2  # rows below the header: the questions, and the ids by which they are imported
+QUALTRICS = 2  # rows below the header: the questions, and import ids
 IMPORT_ID = '{"ImportId"'
 SEPARATORS = ",;\t|"
-HEAD = 1 << 16  # characters, in which the header ends
+HEAD = 1 << 16  # characters that hold the whole header
 BLANK_LINE = rb"(\n\r?\n|\r\r)[\r\n]*[^\r\n]"
 
-# Numbers with a decimal comma, and with a point; and those of them that may be whole, with thousands set apart.
+# Numbers with a decimal comma, and with a point; then those that may be whole, with a thousands separator.
 COMMA = r"^\s*[+-]?[0-9]*,[0-9]+(?:[eE][+-]?[0-9]+)?\s*$"
 POINT = r"^\s*[+-]?(?:[0-9]+\.[0-9]*|\.[0-9]+)(?:[eE][+-]?[0-9]+)?\s*$"
 THOUSANDS = r"^\s*[+-]?[1-9][0-9]{0,2}[.,][0-9]{3}\s*$"
 
 
 class TextFile(Source):
-    """Fields set apart by commas, or what else the header shows; all are read as text so that bad ones can be shown.
+    """Fields separated by commas, or as the header shows; all are read as text so that bad ones can be shown.
 
-    `separator` is what the name of the file promises. Where fields are set apart otherwise than by commas, columns of
-    `numbers` may have decimal commas, if they do so beyond doubt.
+    `separator` is the one that the file's name implies. Unless fields are separated by commas, columns of `numbers` may
+    have decimal commas, if that is beyond doubt.
     """
 
     def __init__(self, path: Path, columns: tuple[str, ...], numbers: frozenset[str], separator: str) -> None:
@@ -105,15 +105,15 @@ class TextFile(Source):
         return "utf-8"
 
     def _header_rows(self) -> int:
-        """How many rows stand between the header and the first record."""
-        with suppress(csv.Error, OSError, EOFError):  # told later
+        """The number of rows between the header and the first record."""
+        with suppress(csv.Error, OSError, EOFError):  # reported later
             return extra_header_rows(list(islice(filter(None, self._rows()), 1, 1 + QUALTRICS)))
         return 0
 
     def _check_lines(self) -> None:
-        """A quote that is never closed makes Arrow take the rest of the file, silently, for one field.
+        """Refuse a quote that is never closed: Arrow silently takes the rest of the file for one field.
 
-        It also passes over blank lines, which spreadsheets count.
+        Arrow also skips blank lines, which spreadsheets count.
         """
         quotes, blank, end = 0, False, b""
         with readable(self.where, "CSV"):
@@ -128,19 +128,19 @@ class TextFile(Source):
             self.where = f"{self.where} (blank lines not counted)"
 
     def _has_blank_row(self) -> bool:
-        """Whether a row is blank that is not at the end; a quoted field may well hold blank lines."""
+        """Whether there is a blank row before the end; a quoted field may hold blank lines."""
         blank = False
         try:
             for row in self._rows():
                 if blank and row:
                     return True
                 blank = blank or not row
-        except csv.Error:  # what is read is not what this parser takes for rows
+        except csv.Error:  # this parser sees other rows than Arrow
             return True
         return False
 
     def _find_open_quote(self) -> None:
-        """An odd number of quotes is harmless if one stands within an unquoted field: Python's parser tells."""
+        """An odd number of quotes is harmless if one is within an unquoted field: Python's parser decides."""
         row = 1
         try:
             for _ in self._rows():
@@ -149,7 +149,7 @@ class TextFile(Source):
             raise InputError(f"In {self.where}, row {row}, a quote is not closed: {error}.") from None
 
     def _find_ragged_row(self) -> None:
-        """Arrow can tell one only where all of it is UTF-8."""
+        """Find a row of another length; Arrow can do so only where all is UTF-8."""
         header = 0
         for number, fields in enumerate(self._rows(), 1):
             header = header or len(fields)
@@ -160,7 +160,7 @@ class TextFile(Source):
                 ) from None
 
     def _rows(self) -> Iterator[list[str]]:
-        """All rows, the header first and blank ones too, as Python's slower parser reads them."""
+        """All rows, the header first and blank ones included, by Python's slower parser."""
         with self._text() as text:
             for _ in range(self._lead):
                 text.readline()
@@ -206,7 +206,7 @@ class TextFile(Source):
             raise
 
     def _has_decimal_comma(self) -> bool:
-        """Whether numbers are written with one. 1,234 and 1.234 alone may be whole, with thousands set apart."""
+        """Whether numbers have a decimal comma. 1,234 and 1.234 alone may be whole, with a thousands separator."""
         marks = (Mark(COMMA, "comma"), Mark(POINT, "point"))
         row = self.first_row
         for batch in self._as_written(self._numbers) if self._numbers else ():
@@ -232,13 +232,13 @@ class TextFile(Source):
 
 
 class Mark:
-    """Numbers in a file with a comma, or with a point: where the first is, and whether one is no thousands' mark."""
+    """Numbers with a comma, or with a point: the first one, and whether one cannot be a thousands separator."""
 
     def __init__(self, pattern: str, name: str) -> None:
         self.pattern, self.name, self.first, self.certain = pattern, name, "", False
 
     def look(self, column: Any, row: int, header: str) -> None:
-        """Look through a column, whose first value is in this row."""
+        """Look through a column whose first value is in this row."""
         marked = pc.match_substring_regex(column, self.pattern)
         at = pc.index(marked, True).as_py()
         if at < 0:
@@ -249,14 +249,14 @@ class Mark:
 
 
 def _separator(head: str, promised: str) -> str:
-    """The one that the header shows, quoted names aside; if there are several or none, the one that is promised."""
+    """The separator in the header, quoted names aside; if there are several or none, the promised one."""
     header = re.sub(r'"[^"]*("|$)', "quoted", head).lstrip().partition("\n")[0]
     found = [mark for mark in SEPARATORS if mark in header]
     return found[0] if len(found) == 1 else promised
 
 
 def _has_blank_line(lines: bytes) -> bool:
-    """Whether there is one before the last line."""
+    """Whether there is a blank line before the last line."""
     marks = (
         (b"\n\n", b"\n\r\n", b"\r\r") if b"\r" in lines else (b"\n\n",)
     )  # sooner found than by the pattern
@@ -275,7 +275,7 @@ def _with_points(batch: Any, numbers: Sequence[str]) -> Any:
 
 
 def extra_header_rows(below: Sequence[Sequence[Any]]) -> int:
-    """How many of the rows below the header are no records: two, if the second holds the ids of Qualtrics."""
+    """The number of rows below the header that are not records: two, if the second holds Qualtrics ids."""
     ids = [str(cell) for cell in below[1] if cell] if len(below) == QUALTRICS else []
     return QUALTRICS if ids and all(cell.startswith(IMPORT_ID) for cell in ids) else 0
 
@@ -286,9 +286,9 @@ def _skipped_note(where: str, first: int) -> str:
 
 @dataclass(frozen=True, eq=False)
 class Sheet:
-    """A file read whole: values by column, under their headers, the first of them in row `first_row`.
+    """A file read whole: values by column, under their headers, the first in row `first_row`.
 
-    `hint` says what else there is, if a column is missed.
+    `hint` says what else there is, if a column is missing.
     """
 
     headers: list[str]
@@ -298,7 +298,7 @@ class Sheet:
     notes: tuple[str, ...] = ()
 
 
-#: Reads a file, given the sheet of it, the columns that are wanted, and which of them hold numbers.
+#: Reads a file, given its sheet, the columns wanted, and which of them hold numbers.
 Reader = Callable[[Path, str, tuple[str, ...], frozenset[str]], Sheet]
 
 
@@ -339,7 +339,7 @@ LARGEST_WHOLE = 10**15  # spreadsheets keep 15 digits
 
 
 def _cell_text(value: Any, number: bool) -> str:
-    """A value as a CSV file would have it. A number that stands for a name, such as an id, must be whole there."""
+    """Format a value as a CSV file would hold it. A number used as a name, such as an id, must be whole."""
     match value:
         case None:
             return ""
@@ -402,7 +402,7 @@ def _read_workbook(path: Path, sheet: str, columns: tuple[str, ...], numbers: fr
 
 
 def _read_statistics(path: Path, sheet: str, columns: tuple[str, ...], numbers: frozenset[str]) -> Sheet:
-    """A file of Stata or SPSS. Values that the file declares missing are missing."""
+    """A file of Stata or SPSS. Values declared missing are missing."""
     import pyreadstat
 
     read = pyreadstat.read_dta if path.suffix.lower() == ".dta" else pyreadstat.read_sav
@@ -414,7 +414,7 @@ def _read_statistics(path: Path, sheet: str, columns: tuple[str, ...], numbers: 
         raise InputError(f"Cannot read {path.name} as a file of Stata or SPSS: {error}") from None
     values: dict[str, Sequence[Any]] = {name: found[name] for name in wanted}
     for name in wanted:
-        if about.readstat_variable_types[name] == "float":  # of 4 bytes: 0.1 is the nearest of those to 0.1
+        if about.readstat_variable_types[name] == "float":  # 4-byte: 0.1 is the nearest of these to 0.1
             values[name] = [None if one is None else float(str(np.float32(one))) for one in values[name]]
         labels = about.variable_value_labels.get(name, {})
         if labels and name not in numbers:
@@ -422,15 +422,15 @@ def _read_statistics(path: Path, sheet: str, columns: tuple[str, ...], numbers: 
     return Sheet(about.column_names, [values.get(name, ()) for name in about.column_names], 1)
 
 
-#: What sets fields apart, by the end of a file's name.
+#: The separator of fields, by the file's suffix.
 TEXT = {".csv": ",", ".tsv": "\t", ".tab": "\t", ".txt": "\t"}
-#: Who reads files that are held whole.
+#: Readers of files that are held whole.
 WORKBOOKS = dict.fromkeys((".xlsx", ".xls", ".xlsb", ".ods"), _read_workbook)
 WHOLE: dict[str, Reader] = {**WORKBOOKS, **dict.fromkeys((".dta", ".sav", ".zsav"), _read_statistics)}
 
 
 def open_file(path: Path, columns: tuple[str, ...], numbers: frozenset[str]) -> Source | None:
-    """The source that a file is, None if it is of no kind that can be read. people.xlsx#Codes is the sheet 'Codes'."""
+    """The source for a file, None if its kind cannot be read. people.xlsx#Codes is the sheet 'Codes'."""
     name, _, sheet = path.name.partition("#")
     if sheet and Path(name).suffix.lower() in WORKBOOKS:
         path = path.with_name(name)

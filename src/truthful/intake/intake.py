@@ -1,7 +1,7 @@
-"""Intake: raw batches in, checked records on the grid out, and a plain account of every bad one.
+"""Intake: from raw batches to checked records on the grid, with a plain account of every bad one.
 
-A record is good if it has a player without an earlier record, every number lies in its declared range, every
-level is a declared one, and nothing is missing. What happens to the others is the analyst's choice, `on_bad`:
+A record is good if it has a player without an earlier record, every number lies in its declared range, every level is a
+declared one, and nothing is missing. The analyst chooses what happens to other records, by `on_bad`:
 
 - "error": nothing is settled; all are counted, the first ones are listed.
 - "clip": numbers out of range are moved to the nearest end and counted; any other fault is an error.
@@ -46,13 +46,13 @@ from truthful.study import Study
 from truthful.study.declaration import PLAYER, PREDICTION
 from truthful.study.features import Levels
 
-#: Pairs of features with more cells than this are not counted.
+#: The most cells of a pair of features for it to be counted.
 MOST_CELLS = 10_000
 
 
 @dataclass(frozen=True, eq=False)
 class LevelCounts:
-    """Counts of people by level, in the order of the levels, and by two levels at once. Those of two groups add.
+    """Counts of people by level, in the order of the levels, and by pairs of levels. The counts of two groups add.
 
     `levels` has one array for each feature with levels, `pairs` one matrix for each two of them.
     """
@@ -62,7 +62,7 @@ class LevelCounts:
 
     @classmethod
     def zero(cls, study: Study) -> LevelCounts:
-        """The cells of nobody."""
+        """Counts of nobody."""
         features = [f for f in study.declared.encoding.features if isinstance(f, Levels)]
         sizes = {feature.name: len(feature.levels) for feature in features}
         return cls(
@@ -75,7 +75,7 @@ class LevelCounts:
         )
 
     def add(self, values: dict[str, Any]) -> None:
-        """Count in people whose levels are at these places, all of them valid."""
+        """Count people with levels at these places, all valid."""
         for name, counts in self.levels.items():
             counts += np.bincount(values[name], minlength=len(counts))
         for (one, other), table in self.pairs.items():
@@ -97,9 +97,9 @@ CLIPPED = (Bad.OUT_OF_RANGE, Bad.OUT_OF_BALL)
 class Checked:
     """The good records of one batch.
 
-    `everyone` holds the ids of all records that have one, bad ones too: duplicates are looked for among them.
-    `rows` (as the source counts them), `players` and `values` have one row for each good record; these are numbers
-    in raw units, as float64, and the places of levels.
+    `everyone` holds the ids of all records that have one, bad ones included: duplicates are searched among them. `rows`
+    (as the source counts them), `players` and `values` have one row for each good record; these are numbers in raw
+    units, as float64, and the places of levels.
     """
 
     study: Study
@@ -110,7 +110,7 @@ class Checked:
 
     @property
     def records(self) -> Any:
-        """Features and response as they are used: numbers in raw units, levels as text."""
+        """Features and response as used: numbers in raw units, levels as text."""
         rules = rules_of(self.study)
         arrays = [rule.raw(self.values[rule.name]) for rule in rules]
         return pa.RecordBatch.from_arrays(arrays, names=[rule.name for rule in rules])
@@ -142,21 +142,21 @@ class Counts:
 
 
 def report_columns(study: Study) -> tuple[str, ...]:
-    """The columns of a file of reports: the player, the features, the response, and if asked for the prediction."""
+    """The columns of a file of reports: the player, the features, the response, and the prediction if asked for."""
     asked = () if study.levels is None else (PREDICTION,)
     return (PLAYER, *(feature.name for feature in study.features), study.response.name, *asked)
 
 
 def number_columns(study: Study) -> frozenset[str]:
-    """Those that hold numbers."""
+    """The columns that hold numbers."""
     return frozenset(rule.name for rule in rules_of(study) if rule.of_numbers)
 
 
 class Intake:
-    """One pass of checks, or the part of it that is made on one piece of the reports.
+    """A pass of checks, or the part of it on one piece of the reports.
 
-    `repeats` are the duplicates that an earlier pass found; `account` is what was found so far. `named`: records have
-    the ids of people, and not numbers in their place.
+    `repeats` are the duplicates found by an earlier pass; `account` collects the findings. `named`: records carry
+    people's ids, not row numbers in their place.
     """
 
     def __init__(
@@ -180,7 +180,7 @@ class Intake:
     def open(self, reports: Reports) -> None:
         """Begin a pass over the reports. Call `finish` after it.
 
-        Whoever says which column is which does not want the others.
+        If the headers are mapped by the user, other columns are ignored.
         """
         self._place, self._ignored = reports.place, reports.extra
         if reports.extra and self.on_bad == "error" and not reports.place.headers:
@@ -197,7 +197,7 @@ class Intake:
             yield self.check(batch, first_row)
 
     def check(self, batch: Any, first_row: int) -> Checked:
-        """Check one batch, whose first record is row `first_row` of the source."""
+        """Check a batch whose first record is row `first_row` of the source."""
         ids = player_ids(batch.column(PLAYER))
         missing = missing_text(ids)
         values = {rule.name: rule.values(batch.column(rule.name)) for rule in self._rules}
@@ -219,7 +219,7 @@ class Intake:
         return Checked(self._study, everyone, first_row + np.flatnonzero(good), ids, values)
 
     def finish(self) -> Counts:
-        """The account of the pass, or BadReports if there are faults that were not to be dropped."""
+        """The account of the pass; BadReports if there are faults that were not dropped."""
         found = self.account
         kept = found.all_records - found.bad_records
         if (found.bad_records and self.on_bad != "drop") or not kept:
@@ -252,8 +252,8 @@ def read_features(
 ) -> Floats:
     """The normalised features of every good row, on the grid, from any source of reports. Other columns are ignored.
 
-    In the place of an answer each row has the middle of the range, so that only features can be at fault. `columns`
-    gives the header of every column that has another one in the source.
+    Each row gets the middle of the range as its answer, so that only features can be at fault. `columns` maps columns
+    to headers that differ in the source.
     """
     names = [feature.name for feature in study.features]
     if not names:
@@ -264,7 +264,7 @@ def read_features(
 def read_answers(
     study: Study, source: Any, on_bad: str = "error", columns: Mapping[str, str] | None = None
 ) -> tuple[Floats, Floats]:
-    """The normalised features and the answers, in their own units, of every good row of an earlier study."""
+    """The normalised features and the answers, in raw units, of every good row of an earlier study."""
     names = [feature.name for feature in study.features]
     return _read_rows(study, source, on_bad, columns, [*names, study.response.name], _any_answer(study)[1:])
 
@@ -277,7 +277,7 @@ def _read_rows(
     names: list[str],
     rest: tuple[float, ...],
 ) -> tuple[Floats, Floats]:
-    """x and the answer of every good row. Each goes through intake as a report, its row in the place of a player."""
+    """x and the answer of every good row. Each goes through intake as a report, with its row number as the player."""
     parts, known = [], report_columns(study)
     numbers = number_columns(study)
     with open_reports(source, names, numbers=numbers, columns=columns or {}, known=known) as found:
@@ -295,7 +295,7 @@ def _read_rows(
 
 
 def _any_answer(study: Study) -> tuple[float, ...]:
-    """One that nothing is wrong with, and where it is asked for a prediction of the others."""
+    """A valid answer, and a valid prediction where it is asked for."""
     response = study.response
     answer = response.low if study.shares is not None else (response.low + response.high) / 2
     return (answer,) if study.levels is None else (answer, study.prediction_range[0])

@@ -1,8 +1,8 @@
-"""What a good record is, rule by rule: each reads its column of a batch and finds the faults in it.
+"""Rules for good records: each reads its column of a batch and finds the faults in it.
 
-Whole columns are converted by Arrow; single values are looked at only when that fails. What a value means never depends
+Whole columns are converted by Arrow; single values are read only when that fails. The meaning of a value never depends
 on its neighbours: both ways read it alike. Arrow's `array`, `scalar` and `to_numpy` load pandas, wherever it is
-installed, which takes longer than all the rest of a small file. Good columns do without.
+installed, which takes longer than all the rest of a small file. Good columns avoid them.
 """
 
 from __future__ import annotations
@@ -34,16 +34,16 @@ Player = str | int | None
 
 TEXT_SHOWN = 40  # characters
 
-# What is read as a number in text, spaces around it aside. Python's float() takes more, such as 1_000.
+# Text that is read as a number, but for spaces around it. Python's float() accepts more, such as 1_000.
 NUMBER = r"(?i)^[+-]?(([0-9]+\.?[0-9]*|\.[0-9]+)(e[+-]?[0-9]+)?|inf|infinity)$"
 
-#: How people and their programs write that there is nothing, in lower case: R's NA, Stata's point, Excel's #N/A.
+#: Words for a missing value, in lower case: R's NA, Stata's point, Excel's #N/A.
 MISSING_WORDS = ("", "na", "nan", "n/a", "#n/a", ".")
-LONGEST_WORD = 6  # so long at most, with a space on either side
+LONGEST_WORD = 6  # the longest of them, with a space on either side
 
 
 def numbers(column: Any) -> Floats:
-    """The values as float64: NaN where there is none or no number, infinite where the number is too large."""
+    """The values as float64: NaN where there is no number, infinite where it is too large."""
     if not pa.types.is_string(column.type):
         return _floats(column.cast(pa.float64(), safe=False))
     try:
@@ -60,7 +60,7 @@ def _floats(column: Any) -> Floats:
 
 
 def _numpy(column: Any) -> Any:
-    """Arrow's numbers, not copied; anything at all where there is none."""
+    """Arrow's numbers, not copied; nulls are arbitrary."""
     numbers = [None, column.buffers()[1]]
     return np.from_dlpack(pa.Array.from_buffers(column.type, len(column), numbers, offset=column.offset))
 
@@ -72,7 +72,7 @@ def arrow_numbers(values: Any) -> Any:
 
 
 def arrow_text(values: tuple[str, ...]) -> Any:
-    """A few texts as an Arrow array."""
+    """Texts as an Arrow array."""
     parts = [value.encode() for value in values]
     ends = np.cumsum([0, *map(len, parts)], dtype=np.int32)
     return pa.Array.from_buffers(
@@ -81,7 +81,7 @@ def arrow_text(values: tuple[str, ...]) -> Any:
 
 
 def missing_number(column: Any) -> Mask:
-    """Where a number is missing: null, NaN, or text that says so."""
+    """Where a number is missing: null, NaN, or a word for missing."""
     if pa.types.is_string(column.type):
         blank = _says_nothing(column)
     elif pa.types.is_floating(column.type):
@@ -96,7 +96,7 @@ def _says_nothing(text: Any) -> Any:
 
 
 def level_text(column: Any) -> Any:
-    """The levels as text: whole numbers without a decimal point, so that 1.0 is the level "1"."""
+    """Levels as text: whole numbers without a decimal point, so that 1.0 is the level "1"."""
     if pa.types.is_string(column.type):
         return column
     if pa.types.is_floating(column.type):
@@ -114,14 +114,14 @@ def level_places(text: Any, levels: tuple[str, ...]) -> Places:
 
 
 def missing_text(column: Any) -> Mask:
-    """Where a level or a player id is missing: null, nothing but spaces, or text that says so."""
+    """Where a level or a player id is missing: null, only spaces, or a word for missing."""
     if not pa.types.is_string(column.type):
         return _mask(pc.is_null(column)) if column.null_count else np.zeros(len(column), dtype=np.bool_)
     _, ends, data = column.buffers()
     starts = np.frombuffer(ends, dtype=np.int32, count=len(column) + 1, offset=4 * column.offset)
     lengths = np.diff(starts)
     missing: Mask = (lengths == 0) | _mask(pc.utf8_is_space(column)) | _mask(pc.is_null(column))
-    # Few texts are as short as these words and begin like one, and only they are looked at.
+    # Few texts are as short as these words and begin like one: only these are checked.
     short = np.flatnonzero((lengths > 0) & (lengths <= LONGEST_WORD))
     if len(short):
         short = short[np.isin(np.frombuffer(data, dtype=np.uint8)[starts[short]], list(b" \tNn#."))]
@@ -137,7 +137,7 @@ def _mask(column: Any) -> Mask:
 def player_ids(column: Any) -> Any:
     """The ids as text, or as 64-bit whole numbers; null where a float column has NaN.
 
-    A frame with one missing number holds the others as floats, so whole floats are read as integers.
+    A data frame with one missing number holds the others as floats, so whole floats are read as integers.
     """
     if pa.types.is_string(column.type) or pa.types.is_uint64(column.type):
         return column
@@ -157,7 +157,7 @@ def player_ids(column: Any) -> Any:
 
 @dataclass(frozen=True, eq=False)
 class Repeats:
-    """Records whose player already had one: their rows, ascending, and the row of her first record."""
+    """Records whose player had one already: their rows, ascending, and the row of her first record."""
 
     rows: Rows
     first_rows: Rows
@@ -170,7 +170,7 @@ NO_REPEATS = Repeats(np.zeros(0, dtype=np.int64), np.zeros(0, dtype=np.int64))
 
 
 class Bad(StrEnum):
-    """What can be wrong with a value, in the order in which advice is given."""
+    """Kinds of bad values, in the order in which advice is given."""
 
     NO_PLAYER = "without a player id"
     DUPLICATE = "duplicate"
@@ -196,7 +196,7 @@ ADVICE = {
 
 @dataclass(frozen=True, eq=False)
 class Fault:
-    """One kind of fault in one column of a batch: the records that have it, and how to tell each."""
+    """One kind of fault in one column of a batch: its records, and how to describe each."""
 
     kind: Bad
     column: str
@@ -206,7 +206,7 @@ class Fault:
 
 @dataclass(frozen=True)
 class BadRecord:
-    """One bad value. `row` is counted as the source counts; `column` is empty where the whole record is at fault."""
+    """A bad value. `row` is counted as in the source; `column` is empty where the whole record is at fault."""
 
     row: int
     player: Player
@@ -216,9 +216,9 @@ class BadRecord:
 
 
 class BadRecords:
-    """Counts every bad value and keeps the first ones, in the order of the source.
+    """Counts all bad values and keeps the first ones, in the order of the source.
 
-    `clipped` counts the values that were moved into their range, and are bad no more.
+    `clipped` counts values that were moved into their range, and so are no longer bad.
     """
 
     def __init__(self, limit: int) -> None:
@@ -230,7 +230,7 @@ class BadRecords:
         self.clipped = 0
 
     def note(self, faults: Sequence[Fault], ids: Any, first_row: int, named: bool = True) -> Mask:
-        """Take in the faults of one batch; gives which of its records are bad. `named`: the ids are people's own."""
+        """Add the faults of one batch; return which of its records are bad. `named`: the ids are people's own."""
         bad = np.zeros(len(ids), dtype=np.bool_)
         for fault in faults:
             bad |= fault.mask
@@ -239,14 +239,14 @@ class BadRecords:
         self.bad_records += int(bad.sum())
         room = self._limit - len(self.first)
         if room and faults:
-            # Sorted by record; among the faults of one record, in the order given.
+            # Sorted by record; faults of one record in the order given.
             places = [(int(i), fault) for fault in faults for i in np.flatnonzero(fault.mask)[:room]]
             places.sort(key=lambda place: place[0])
             self.first += [_bad_record(fault, i, ids, first_row, named) for i, fault in places[:room]]
         return bad
 
     def extend(self, later: BadRecords) -> None:
-        """Take in what was found in the records that follow."""
+        """Add the findings about the records that follow."""
         self.first += later.first[: self._limit - len(self.first)]
         self.counts += later.counts
         self.all_records += later.all_records
@@ -255,9 +255,9 @@ class BadRecords:
 
 
 class BadReports(InputError):
-    """Some records are bad: the first of them, how many there are of each kind, and what to do.
+    """Some records are bad: the first ones, counts by kind, and what to do.
 
-    `place` is where they are, and `study` the name of the file in which ranges are declared.
+    `place` is their source, and `study` the name of the file that declares ranges.
     """
 
     def __init__(self, place: Place, study: str, found: BadRecords) -> None:
@@ -299,26 +299,26 @@ def _plural(number: int, noun: str) -> str:
 
 
 def owner(player: Player) -> str:
-    """Whose value it is."""
+    """Words for the owner of a value."""
     if player == UNNAMED:
         return "this person"
     return "a player without an id" if player is None else f"player {quote(player)}"
 
 
 def quote(value: object) -> str:
-    """A value as it was given, short enough to be read; control characters are escaped."""
+    """A value as given, shortened; control characters are escaped."""
     if isinstance(value, str) and len(value) > TEXT_SHOWN:
         return f"{value[:TEXT_SHOWN]!r}…"
     return repr(value)
 
 
 def shortest(number: float) -> str:
-    """A number in the shortest form that tells it apart from its neighbours."""
+    """A number in the shortest form that distinguishes it from its neighbours."""
     return repr(float(number)).removesuffix(".0")
 
 
 LARGEST = float(np.finfo(np.float64).max)
-NORM_SLACK = 1e-9  # what rounding may add to the norm of a vector on the unit sphere
+NORM_SLACK = 1e-9  # rounding of the norm of a vector on the unit sphere
 LEVELS_SHOWN = 8
 
 Values = dict[str, Any]  # one array for each column: numbers, or places of levels
@@ -326,26 +326,26 @@ Values = dict[str, Any]  # one array for each column: numbers, or places of leve
 
 @dataclass(frozen=True)
 class ColumnRule(ABC):
-    """What one column must hold. `role` is Feature, Response, or Column for predictions."""
+    """A rule for the content of one column. `role` is Feature, Response, or Column for predictions."""
 
     role: str
     name: str
 
     @property
     def of_numbers(self) -> bool:
-        """Whether the column holds numbers, which some files write with a decimal comma, and not words."""
+        """Whether the column holds numbers, which some files write with a decimal comma."""
         return True
 
     def values(self, column: Any) -> Any:
-        """The values, NaN where there is none."""
+        """The values, NaN where missing."""
         return numbers(column)
 
     @abstractmethod
     def faults(self, column: Any, values: Any) -> list[Fault]:
-        """What is wrong with the values of the column."""
+        """The faults of the column's values."""
 
     def clip(self, values: Any) -> Any:
-        """The values moved into the range. Nothing is moved where there is none between two answers or levels."""
+        """The values clipped to the range; unchanged where there is nothing between two answers or levels."""
         return values
 
     def raw(self, values: Any) -> Any:
@@ -353,7 +353,7 @@ class ColumnRule(ABC):
         return arrow_numbers(values)
 
     def fault(self, kind: Bad, mask: Mask, describe: Callable[[int], str] = lambda index: "missing") -> Fault:
-        """A fault of the values at the `mask`, each of which is as `describe` says."""
+        """A fault of the values at `mask`, each worded by `describe`."""
 
         def tell(index: int, player: Player) -> str:
             return f"{self.role} {self.name!r} of {owner(player)} is {describe(index)}."
@@ -369,7 +369,7 @@ class NumberRule(ColumnRule):
     high: float = LARGEST
 
     def faults(self, column: Any, values: Floats) -> list[Fault]:
-        # Neither NaN nor infinity is inside.
+        # Neither NaN nor infinity counts as inside.
         if values.min(initial=self.low) >= self.low and values.max(initial=self.high) <= self.high:
             return []
         inside = (values >= self.low) & (values <= self.high)
@@ -395,7 +395,7 @@ class NumberRule(ColumnRule):
 
 @dataclass(frozen=True)
 class LevelRule(ColumnRule):
-    """A column that holds one of the declared levels."""
+    """A column with one of the declared levels."""
 
     levels: tuple[str, ...]
 
@@ -404,7 +404,7 @@ class LevelRule(ColumnRule):
         return False
 
     def values(self, column: Any) -> Places:
-        """The place of each value among the levels, -1 where it is none of them."""
+        """The place of each value among the levels, -1 for an unknown one."""
         return level_places(level_text(column), self.levels)
 
     def faults(self, column: Any, places: Places) -> list[Fault]:
@@ -429,13 +429,13 @@ class LevelRule(ColumnRule):
         return arrow_text(self.levels).take(arrow_numbers(places))
 
 
-#: How yes and no are written, in lower case.
+#: Words for yes and no, in lower case.
 YES, NO = ("yes", "true", "1", "1.0"), ("no", "false", "0", "0.0")
 
 
 @dataclass(frozen=True)
 class AnswerRule(ColumnRule):
-    """The response, where it is yes or no (1 and 0), or a rating from 1 to so many levels."""
+    """The response, where it is yes or no (1 and 0), or a rating from 1 to the number of levels."""
 
     kind: str
     levels: int
@@ -473,12 +473,12 @@ class AnswerRule(ColumnRule):
 
 @dataclass(frozen=True)
 class BallRule:
-    """Features taken as they are, together in the unit ball: ‖x‖ ≤ 1."""
+    """Features used directly as x, together in the unit ball: ‖x‖ ≤ 1."""
 
     names: tuple[str, ...]
 
     def faults(self, values: Values) -> list[Fault]:
-        """Records out of the ball. A norm is NaN, and not told, where a feature is missing or no number."""
+        """Records outside the ball. A norm is NaN, and not reported, where a feature is missing or not a number."""
         with np.errstate(over="ignore"):
             squares = sum(np.square(values[name]) for name in self.names)
         if np.max(squares, initial=0.0) <= 1:
@@ -487,13 +487,13 @@ class BallRule:
         outside = norms > 1 + NORM_SLACK
 
         def tell(index: int, player: Player) -> str:
-            # With enough digits to differ from 1.
+            # Enough digits to differ from 1.
             return f"The features of {owner(player)} have norm {norms[index]:.10g}, above 1."
 
         return [Fault(Bad.OUT_OF_BALL, "", outside, tell)] if outside.any() else []
 
     def clip(self, values: Values) -> Values:
-        """Vectors out of the ball divided by their norm."""
+        """Divide vectors outside the ball by their norm."""
         norms = self._norms(values)
         lengths = np.where(norms > 1 + NORM_SLACK, norms, 1.0)
         return values | {name: values[name] / lengths for name in self.names}
@@ -519,7 +519,7 @@ def rules_of(study: Study) -> tuple[ColumnRule, ...]:
 
 
 def ball_rules_of(study: Study) -> tuple[BallRule, ...]:
-    """The rule on whole vectors, if features are taken as they are."""
+    """The rule on whole vectors, if features are used directly as x."""
     names = tuple(f.name for f in study.declared.encoding.features if isinstance(f, AsGiven))
     return (BallRule(names),) if names else ()
 

@@ -1,8 +1,8 @@
-"""What all sources of reports share: kinds of columns, errors in plain words, where files lie, and pieces; and those
-that Arrow reads by itself.
+"""The common part of all sources of reports: kinds of columns, errors in plain words, locations of files, and pieces;
+and the sources that Arrow reads by itself.
 
-Parquet parts lie on disks that this machine sees, or behind any URL that fsspec can open. A piece is what one worker
-reads and works on while others have the next ones.
+Parquet parts lie on disks of this machine, or behind any URL that fsspec can open. A piece is read and processed by one
+worker while others take the next ones.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ ROW_LABELS = re.compile(
 
 @dataclass(frozen=True)
 class Place:
-    """How messages call a source and what is in it.
+    """Names for messages: of a source, its rows and its columns.
 
     `first_row` is the number of its first record: 2 in spreadsheets and text, whose header is row 1, 1 in Stata and
     SPSS, 0 in tables and Parquet. `headers` are those of columns that have another name in the study.
@@ -47,16 +47,16 @@ class Place:
 
     @property
     def counting(self) -> str:
-        """How rows are counted, unless as spreadsheets do."""
+        """How rows are counted, unless as in spreadsheets."""
         return "" if self.first_row > 1 else f" (rows count from {self.first_row})"
 
     def cell(self, row: int, column: str) -> str:
-        """A row, and a column if it has another name in the study."""
+        """A row, and the header of a column that has another name in the study."""
         return f"row {row}, column {self.headers[column]!r}" if column in self.headers else f"row {row}"
 
 
 class MissingColumns(InputError):
-    """A source lacks columns, of which `header` is the first."""
+    """A source lacks columns; `header` is the first."""
 
     def __init__(self, header: str, message: str) -> None:
         super().__init__(message)
@@ -64,7 +64,7 @@ class MissingColumns(InputError):
 
 
 def extra_columns(found: Sequence[str], wanted: Sequence[str], where: str, hint: str = "") -> tuple[str, ...]:
-    """The columns found beyond the wanted ones; missing and repeated columns are errors. Row labels are none."""
+    """The columns beyond the wanted ones, row labels excepted; missing and repeated columns are errors."""
     found = [name for name in found if not ROW_LABELS.fullmatch(str(name))]
     repeated = [name for name, times in Counter(found).items() if times > 1]
     if repeated:
@@ -82,13 +82,13 @@ def extra_columns(found: Sequence[str], wanted: Sequence[str], where: str, hint:
 
 
 def quote_names(names: Sequence[object], most: int = 12) -> str:
-    """Names in quotes, as many as can be read."""
+    """Names in quotes, the first `most`."""
     shown = ", ".join(repr(name) for name in names[:most])
     return shown if len(names) <= most else f"{shown} and {len(names) - most} more"
 
 
 def plain(batch: Any, columns: Mapping[str, str], where: str) -> Any:
-    """The wanted columns in the order asked for and under the names asked for, each as plain text or plain numbers."""
+    """The wanted columns in this order and under these names, each as plain text or plain numbers."""
     arrays = [_plain_array(batch.column(header), header, where) for header in columns.values()]
     return pa.RecordBatch.from_arrays(arrays, names=list(columns))
 
@@ -103,7 +103,7 @@ def _plain_array(array: Any, name: str, where: str) -> Any:
 
 
 def column_kind(arrow_type: Any) -> str:
-    """What a column holds, as far as reports go: text, numbers, nothing at all, or something else."""
+    """The kind of a column, as far as reports go: text, numbers, nothing at all, or something else."""
     types = pa.types
     if types.is_dictionary(arrow_type):
         return column_kind(arrow_type.value_type)
@@ -122,7 +122,7 @@ def column_kind(arrow_type: Any) -> str:
 
 @contextmanager
 def readable(where: str, language: str) -> Iterator[None]:
-    """The errors of Arrow and of the system, in words that say what to do."""
+    """Translate errors of Arrow and of the system into words that say what to do."""
     try:
         yield
     except (pa.ArrowException, OSError, EOFError, UnicodeDecodeError) as error:
@@ -147,7 +147,7 @@ def file_fingerprint(path: Path) -> tuple[str, int, int, int]:
     return path.name, status.st_ino, status.st_size, status.st_mtime_ns
 
 
-# What file systems call the things that change when a file does.
+# Names, in various file systems, of properties that change when a file does.
 STAMPS = (
     "size",
     "ETag",
@@ -162,9 +162,10 @@ STAMPS = (
 
 
 def local_parts(path: Path) -> dict[str, object]:
-    """The parts of a Parquet file or a directory of them, in the order of names, each with what changes when it does.
+    """The parts of a Parquet file or of a directory of them, sorted by name, each with properties that change when it
+    does.
 
-    They have absolute paths: whoever reads them may stand in another directory.
+    Paths are absolute: other processes may have another working directory.
     """
     if not path.is_dir():
         return {str(path.absolute()): file_fingerprint(path)}
@@ -174,8 +175,8 @@ def local_parts(path: Path) -> dict[str, object]:
 
 
 def remote_parts(filesystem: Any, path: str) -> dict[str, object]:
-    """The same in one of fsspec's file systems."""
-    filesystem.invalidate_cache()  # listings are kept otherwise, and a change would go unseen
+    """The parts in one of fsspec's file systems."""
+    filesystem.invalidate_cache()  # listings are cached otherwise, and a change would go unseen
     entry = filesystem.info(path)
     if entry["type"] != "directory":
         return {path: _stamp(entry)}
@@ -190,7 +191,7 @@ def remote_parts(filesystem: Any, path: str) -> dict[str, object]:
 
 
 def open_url(url: str) -> tuple[Any, str]:
-    """The file system and the path that a URL names: file:// is a path like any other (None), all else is fsspec's."""
+    """The file system and path of a URL: file:// is a local path (None), all else goes to fsspec."""
     try:
         import fsspec
         from fsspec.implementations.local import LocalFileSystem
@@ -205,7 +206,7 @@ def open_url(url: str) -> tuple[Any, str]:
         filesystem.info(path)
     except FileNotFoundError:
         raise InputError(f"There is nothing at {url!r}. Give the URL of the reports.") from None
-    except Exception as error:  # every file system has errors of its own
+    except Exception as error:  # every file system has its own errors
         raise InputError(f"Cannot open {url!r}: {error}") from None
     return filesystem, path
 
@@ -213,7 +214,7 @@ def open_url(url: str) -> tuple[Any, str]:
 def part_names(directory: str, found: Mapping[str, bool]) -> list[str]:
     """The Parquet parts among names (and whether each is a directory).
 
-    Markers such as _SUCCESS are passed over, all else is an error.
+    Markers such as _SUCCESS are skipped, all else is an error.
     """
     names = sorted(name for name in found if name[:1] not in "_.")
     strange = [name for name in names if not name.lower().endswith(".parquet") or found[name]]
@@ -230,12 +231,12 @@ def _stamp(entry: Mapping[str, Any]) -> tuple[str, ...]:
     return tuple(str(entry.get(key)) for key in STAMPS)
 
 
-SLICE_ROWS = 131_072  # of what is in memory already; longer ones leave the processor's caches
+SLICE_ROWS = 131_072  # rows of data in memory; longer slices leave the processor's caches
 PARQUET_BUFFER = 1 << 18  # bytes buffered per column, so that a huge row group is never held whole
 
 
 class Content(Protocol):
-    """Record batches that a piece is made of, with all of its columns or, if that is sooner read, some of them."""
+    """Record batches of a piece, with all of its columns or, if that is faster to read, some of them."""
 
     @property
     def schema(self) -> Any: ...
@@ -262,14 +263,14 @@ class Held:
 
 @dataclass(frozen=True, eq=False)
 class RowGroups:
-    """Some row groups of a Parquet file, read batch by batch when they are asked for."""
+    """Row groups of a Parquet file, read batch by batch on demand."""
 
     path: str
     groups: tuple[int, ...]
     columns: tuple[str, ...]
     name: str
-    metadata: Any  # the file's; it is not sent to other processes
-    filesystem: Any  # fsspec's, if the path is not one of this machine
+    metadata: Any  # the file's; not sent to other processes
+    filesystem: Any  # fsspec's, if the path is not local
 
     @property
     def schema(self) -> Any:
@@ -293,7 +294,7 @@ class RowGroups:
 
 @dataclass(frozen=True, eq=False)
 class Piece:
-    """Consecutive reports, of which the first is row `first_row` of the source. `columns` have headers there."""
+    """Consecutive reports; the first is row `first_row` of the source. `columns` have headers there."""
 
     number: int
     first_row: int
@@ -302,7 +303,7 @@ class Piece:
     where: str
 
     def only(self, *columns: str) -> Piece:
-        """The same reports with some of their columns."""
+        """The same reports with only these columns."""
         headers = {name: self.columns[name] for name in columns}
         return replace(self, content=self.content.only(tuple(headers.values())), columns=headers)
 
@@ -322,7 +323,7 @@ class Piece:
 
 
 def split(rows: Sequence[int], most: int) -> Iterator[tuple[int, ...]]:
-    """Neighbouring row groups, given by their sizes, as many together as have at most so many rows."""
+    """Group neighbouring row groups, given by their sizes, up to this many rows together."""
     chosen: list[int] = []
     held = 0
     for group, size in enumerate(rows):
@@ -339,7 +340,7 @@ def split(rows: Sequence[int], most: int) -> Iterator[tuple[int, ...]]:
 def open_parquet(path: str, name: str, metadata: Any = None, filesystem: Any = None) -> Iterator[Any]:
     """A Parquet file that is read as it is used: Arrow's own read-ahead holds whole row groups.
 
-    With one of fsspec's file systems too, whose own cache would fetch some megabytes again for every column.
+    In fsspec's file systems too, whose own cache would fetch some megabytes again for every column.
     """
     with (
         readable(name, "Parquet"),
@@ -356,10 +357,10 @@ def open_parquet(path: str, name: str, metadata: Any = None, filesystem: Any = N
 
 
 class Source(ABC):
-    """Record batches that can be read again and again.
+    """Record batches that can be read repeatedly.
 
-    `where` is how messages call it, `first_row` the number of its first record there, `extra` are the columns found but
-    not wanted, `rows` is None if unknown, and `notes` say what was read otherwise than it stands there.
+    `where` is its name in messages, `first_row` the number of its first record there, `extra` are the columns found but
+    not wanted, `rows` is None if unknown, and `notes` report values that were not read as written.
     """
 
     where: str
@@ -374,15 +375,15 @@ class Source(ABC):
 
     @abstractmethod
     def fingerprint(self) -> object:
-        """Something that is equal as long as the source is unchanged."""
+        """A value that stays equal as long as the source is unchanged."""
 
     def contents(self, rows: int) -> Iterator[tuple[int, Content]]:
-        """Pieces with their sizes: of about so many rows, if the source can be read at several places at once."""
+        """Pieces with their sizes: of about `rows` rows, if the source can be read at several places at once."""
         for batch in self.batches():
             yield batch.num_rows, Held(batch)
 
     def close(self) -> None:  # noqa: B027 - most keep nothing
-        """Remove what was kept."""
+        """Remove temporary files."""
 
 
 class ParquetFiles(Source):
@@ -421,7 +422,7 @@ class ParquetFiles(Source):
         return list(self._parts().items())
 
 
-TABLE_ROWS = 1 << 18  # slices of an Arrow table are no copies
+TABLE_ROWS = 1 << 18  # slices of an Arrow table are not copies
 ACCEPTED = "an Arrow table or batch, a pandas or polars frame, or a dict of arrays"
 
 
@@ -442,13 +443,13 @@ class Tables(Source):
             yield from _batches(table, self._columns, self.where)
 
     def fingerprint(self) -> object:
-        return None  # nothing cheap tells whether memory changed; the number of rows is still compared
+        return None  # no cheap test shows whether memory changed; the number of rows is still compared
 
 
 class Spool(Source):
     """A stream that can be read only once, kept in a temporary file until it is closed.
 
-    The file holds one Arrow IPC stream after the other: a new one begins wherever the types change.
+    The file holds consecutive Arrow IPC streams: a new one begins wherever the types change.
     """
 
     where = "the stream of reports"
@@ -499,10 +500,10 @@ class Spool(Source):
 
 
 def is_table(source: Any) -> bool:
-    """Whether a second look shows the same rows: a table or dict of arrays does, a reader or iterator not."""
+    """Whether the source can be read again: a table or dict of arrays can, a reader or iterator cannot."""
     if isinstance(source, pa.Table | pa.RecordBatch | Mapping):
         return True
-    # A pandas or polars frame, known by what it can do, so that neither library is imported.
+    # A pandas or polars frame, recognised by its methods, so that neither library is imported.
     return all(hasattr(source, name) for name in ("__arrow_c_stream__", "columns", "shape", "__getitem__"))
 
 
@@ -524,7 +525,7 @@ def _names(table: Any) -> list[str]:
 
 
 def _batches(table: Any, columns: tuple[str, ...], where: str) -> Iterator[Any]:
-    """Arrow batches that hold the wanted columns; a frame is converted one slice at a time."""
+    """Arrow batches with the wanted columns; a frame is converted one slice at a time."""
     with _convertible(where):
         if isinstance(table, pa.RecordBatchReader):
             yield from table

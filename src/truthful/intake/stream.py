@@ -1,4 +1,4 @@
-"""Reports from any source, as a stream of Arrow batches that can be read again.
+"""Reports from any source, as a stream of Arrow batches that can be read repeatedly.
 
 A settlement reads the reports twice, once for the statistics and once for the payments, in memory that does
 not grow with their number. Both passes must see the same reports, so a source that changes is refused.
@@ -45,11 +45,11 @@ def open_reports(
     known: Sequence[str] | None = None,
     directory: Path | None = None,
 ) -> Reports:
-    """Open reports for reading; `names` are the columns wanted, in the order wanted, and `numbers` those of numbers.
+    """Open reports for reading; `names` are the wanted columns, in order, and `numbers` those that hold numbers.
 
-    Use it in a `with` block. `columns` has the headers of columns that are named otherwise in the source, and is None
-    where nobody can say; all that it names must be `known` (by default, wanted). A stream that can be read only once is
-    kept in a temporary file in `directory` (the system's own if none is given), which is removed when the block ends.
+    Use it in a `with` block. `columns` has the headers of columns that are named differently in the source, and is None
+    where nobody can say; all its names must be `known` (by default, wanted). A stream that can be read only once is
+    kept in a temporary file in `directory` (by default the system's), which is removed when the block ends.
     """
     headers = _headers(names, columns or {}, known or names)
     of_numbers = frozenset(header for name, header in headers.items() if name in numbers)
@@ -72,7 +72,7 @@ def open_reports(
 
 
 def _headers(names: Sequence[str], columns: Mapping[str, str], known: Sequence[str]) -> dict[str, str]:
-    """The header of every column that is wanted."""
+    """The header of every wanted column."""
     for name, header in columns.items():
         if name not in known:
             raise InputError(
@@ -89,12 +89,12 @@ def _headers(names: Sequence[str], columns: Mapping[str, str], known: Sequence[s
 
 
 class Reports:
-    """Reports that can be read again and again, in batches of at most 131,072 rows of plain text and numbers.
+    """Reports that can be read repeatedly, in batches of at most 131,072 rows of plain text and numbers.
 
-    `place` is what messages call the source, and `where` its name: that of the file, or "the table of reports". `rows`
-    is their number, or None while it is not known: a CSV file is counted by its first complete pass. `extra` names the
-    columns the source has beyond the wanted ones. `readable_elsewhere`: pieces can be sent to other processes without
-    the rows themselves. `in_memory`: they are held whole.
+    `place` has names for messages, and `where` the source's: that of the file, or "the table of reports". `rows` is
+    their number, or None while unknown: a CSV file is counted by its first complete pass. `extra` names the columns the
+    source has beyond the wanted ones. `readable_elsewhere`: pieces can be sent to other processes without the rows
+    themselves. `in_memory`: they are held whole.
     """
 
     def __init__(self, source: Source, columns: Mapping[str, str]) -> None:
@@ -119,9 +119,9 @@ class Reports:
         self.read_whole(rows)
 
     def pieces(self, rows: int | None = None) -> Iterator[Piece]:
-        """The reports of one pass in pieces of at most so many rows, where they can be cut. Say `read_whole` after it.
+        """The reports of one pass in pieces of at most this many rows, where possible. Call `read_whole` after it.
 
-        What a source holds in memory or gives only in its order is read here, batch by batch, as pieces are taken.
+        A source that is in memory or readable only in order is read here, batch by batch, as pieces are taken.
         """
         self._check_unchanged()
         first_row = self.place.first_row
@@ -131,7 +131,7 @@ class Reports:
             first_row += size
 
     def read_whole(self, rows: int) -> None:
-        """Make sure that a pass that read so many rows has seen all of an unchanged source."""
+        """Require that a pass that read this many rows has seen all of an unchanged source."""
         self._check_unchanged()
         if self.rows not in (None, rows):
             raise InputError(
@@ -150,11 +150,11 @@ class Reports:
         self.close()
 
     def _check_kinds(self, schema: Any, row: int) -> None:
-        """The string "7" and the number 7 are different players, so one column never holds both."""
+        """Require one kind of ids: the string "7" and the number 7 are different players."""
         for name in self.columns.values():
             kind = column_kind(schema.field(name).type)
             if kind == "other":
-                continue  # told when it is read
+                continue  # reported when it is read
             known = kind if kind == "nothing" else self._kinds.setdefault(name, kind)
             if kind != known:
                 raise InputError(

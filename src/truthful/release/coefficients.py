@@ -1,7 +1,7 @@
-"""What is published of answers, in raw units, each number with an interval from its whole error law under truthful
-reports: coefficients, the share of everybody, differences between people, odds ratios, averages of predictions.
+"""Published numbers about answers, in raw units, each with an interval from its whole error distribution under truthful
+reports: coefficients, the share of everybody, differences between people, odds ratios, average predictions.
 
-It is post-processing, all of it, and costs no privacy.
+All of it is post-processing, and costs no privacy.
 """
 
 from __future__ import annotations
@@ -27,12 +27,12 @@ from truthful.study import Study
 from truthful.study.features import Interaction
 
 INTERVAL_LEVEL = 0.95
-#: A published number as it follows from θ: its name, a row of θ in raw units, and a constant.
+#: A published number as a function of θ: its name, a row of θ in raw units, and a constant.
 Row = tuple[str, Floats, float]
 
 
 def published_rows(study: Study) -> dict[str, tuple[Row, ...]]:
-    """What is published of θ in every release, by its name there: whoever has θ̂ can compute the values again."""
+    """The functions of θ in every release, by name: anybody with θ̂ can compute the values again."""
     L, offset = study.coefficient_map
     return {
         "coefficients": tuple(zip(study.coefficient_names, L, offset.tolist(), strict=True)),
@@ -48,7 +48,9 @@ def released_numbers(
     features: Floats | None = None,
     level: float = INTERVAL_LEVEL,
 ) -> dict[str, Any]:
-    """All that is published of answers, in raw units, by its name in a release: numbers, or shares and ratings."""
+    """All published numbers about answers, in raw units, by their name in a release: for numbers, or shares and
+    ratings.
+    """
     if study.shares is not None:
         return released_shares(study, mechanism, estimate, sums, features, level)
     rows = published_rows(study)
@@ -61,7 +63,7 @@ def released_numbers(
 class _Rows:
     """Numbers that follow from θ̂, each with its interval: a row of θ has the error of that combination.
 
-    Where records are protected the features are not given, and the laws are those of means over the design.
+    Where records are protected features are not given, and the error laws are those of means over the design.
     """
 
     def __init__(
@@ -116,13 +118,13 @@ def _noisy_law(study: Study, estimate: Estimate, gram_scale: float, players: int
 
 
 def _inside(theta: Floats, radius: float) -> Floats:
-    """θ̂ drawn back into the ball where θ is: a variance is evaluated there."""
+    """θ̂ moved back into the ball that contains θ: a variance is evaluated there."""
     inside: Floats = theta * min(1.0, radius / max(float(np.linalg.norm(theta)), 1e-300))
     return inside
 
 
 EVERYBODY = "everybody"
-#: Beyond what was declared by more than what this share of studies would show, beliefs are contradicted.
+#: Beliefs are contradicted if results exceed them by more than would happen in this share of studies.
 BEYOND = 0.99
 
 
@@ -134,13 +136,13 @@ def released_shares(
     features: Floats | None,
     level: float,
 ) -> dict[str, Any]:
-    """What is published of shares, in raw units (shares of yes, or the scale of a rating), by its name in a release:
-    that of everybody, coefficients, differences, and odds ratios; None: not estimable, or not asked for.
+    """All published numbers about shares, in raw units (shares of yes, or the scale of a rating), by name: the share of
+    everybody, coefficients, differences, and odds ratios; None: not estimable, or not asked for.
     """
     found = _Estimates(study, estimate, sums, level)
     everybody = found.everybody
     if study.kind == "yes-no" and not study.features and study.levels is None:
-        # One column, x = 1, and ζ = ±1 up to the grid: what was released is the sum of answers, with noise.
+        # One column, x = 1, and ζ = ±1 up to the grid: the release is the sum of answers, with noise.
         instrument = float(as_floats(sums.instruments)[0, 0]) / sums.count
         total = float(estimate.vector[0]) / PRODUCT / math.sqrt(instrument)
         low, high = share_interval(total, sums.count, mechanism.epsilon * math.sqrt(instrument), level)
@@ -155,7 +157,7 @@ def released_shares(
 class _Estimates:
     """Numbers that follow from shares, each with its interval given everybody's features.
 
-    Answers ±1 have the variance 1 − (x·θ)², here on average over people, at the estimate less what its own error adds.
+    Answers ±1 have the variance 1 − (x·θ)², here averaged over people, at the estimate, corrected for its own error.
     """
 
     def __init__(self, study: Study, estimate: LeaveOneOut, sums: Sums, level: float) -> None:
@@ -181,7 +183,7 @@ class _Estimates:
 
 def everybody_row(study: Study, sums: Sums) -> tuple[Floats, float]:
     """The mean prediction of those who answered, as a row of θ and a constant, in raw units."""
-    # The first column of x is that of the intercept, the same for all: Σ x₀x is x₀ times the sum of x.
+    # The first column of x is the intercept's, the same for all: Σ x₀x is x₀ times the sum of x.
     products = as_floats(sums.features[0])
     mean = products / products[0] / study.declared.encoding.scale
     middle = (study.response.low + study.response.high) / 2
@@ -199,7 +201,7 @@ def _odds(
     found = log_odds(X, Z, vector, estimate.scale, estimate.norm)
     if found is None:
         return None
-    # A difference of shares is a row of θ times the answer's unit; of log odds it is the row alone.
+    # A difference of shares is a row of θ times the answer's unit; one of log odds is the row alone.
     rows = np.array([row / study.response_unit for _, row in study.differences])
     return tuple(
         Coefficient(name=name, value=ratio, low=low, high=high)
@@ -210,7 +212,7 @@ def _odds(
 
 
 def contradicted_shares(study: Study, estimate: LeaveOneOut, sums: Sums) -> list[str]:
-    """What was found beyond all that was thought possible, by more than chance would explain in 99 of 100 studies."""
+    """Results beyond all that was thought possible, by more than chance would explain in 99 of 100 studies."""
     beliefs = study.shares
     if beliefs is None:
         return []
@@ -223,7 +225,7 @@ def contradicted_shares(study: Study, estimate: LeaveOneOut, sums: Sums) -> list
         said.append(f"the share of everybody is {told}, outside {ends[0]} to {ends[1]}")
     for term in study.declared.encoding.terms:
         for (name, codes), (_, row) in zip(term.contrasts, study.differences_of(term), strict=True):
-            # Each column of an interaction is a number of its own.
+            # Each column of an interaction is a separate number.
             times = float(np.abs(codes).sum()) / 2 if isinstance(term, Interaction) else 1.0
             largest, effect = times * unit * study.declared.effects[term.name], found.number(name, row)
             if effect.high < -largest or effect.low > largest:
@@ -237,12 +239,12 @@ def _share(study: Study, value: float) -> str:
 
 
 def averages(mechanism: AskedRelease, estimate: LeaveOneOut, level: Level) -> tuple[float, float]:
-    """The average answer at the mean of features, and the average prediction, from −1 to 1, with their noise."""
+    """The average answer at the mean of features, and the average prediction, from −1 to 1, noise included."""
     return float(level.mean @ estimate.theta), mechanism.predicted_sum(estimate) / level.count
 
 
 def centre_of(mechanism: AskedRelease, estimate: LeaveOneOut, level: Level) -> float | None:
-    """μ̂ of everybody: what people expected before they knew their own answers. None for yes and no."""
+    """μ̂ over everybody: what people expected before they knew their own answers. None for yes and no."""
     if mechanism.rule == SERUM:
         return None
     _, predicted = averages(mechanism, estimate, level)
@@ -254,7 +256,9 @@ def centre_of(mechanism: AskedRelease, estimate: LeaveOneOut, level: Level) -> f
 def average_laws(
     study: Study, mechanism: AskedRelease, estimate: LeaveOneOut, sums: Sums, level: Level
 ) -> tuple[Law, ErrorLaw]:
-    """Of answers, as estimates of what features predict, and of predictions, which are all known."""
+    """Error laws of the average answer and of the average prediction: the former estimates what features predict, the
+    latter averages known predictions.
+    """
     variance = 0.0 if study.levels is None else study.levels.variance
     aside = L2Laplace(estimate.noise_dimension, estimate.scale / (mechanism.ratio * level.count))
     answers = _law_given_features(estimate, as_floats(sums.instruments), variance, level.mean)
@@ -264,7 +268,7 @@ def average_laws(
 def released_predictions(
     study: Study, mechanism: AskedRelease, estimate: LeaveOneOut, sums: Sums, level: Level
 ) -> Predictions:
-    """All that everybody needs to compute a payment again, and what it says, in the units of predictions."""
+    """The numbers that everybody needs to recompute a payment, and their meaning in the units of predictions."""
     low, high = study.prediction_range
     unit = (high - low) / 2
     answer, prediction = (
@@ -291,22 +295,22 @@ def released_predictions(
 
 # The exact interval of a single share, and odds ratios
 
-#: Chances below e^−36 = 2e-16 are left out.
+#: Chances below e^−36 = 2e-16 are ignored.
 REMOTE = 36.0
 
 
 def share_interval(
     noisy_sum: float, players: int, epsilon: float, level: float = 0.95
 ) -> tuple[float, float]:
-    """The ends of the equal-tailed interval for a share P of yes, given the released sum of answers ±1 of n players.
+    """The ends of the equal-tailed interval for a share P of yes, given the released sum of n players' answers ±1.
 
     Each says yes with probability P, and S + K is released, K Laplace of scale 2/ε. In units of a count of yes that is
     T = (S + K + n)/2 = Binomial(n, P) + Laplace(1/ε). Whatever n, P and ε, T is continuous and rises with P in
     distribution: an end of the interval is the P at which a T beyond the one released has the chance (1 − level)/2.
 
     A T outside 0…n is read as 0 or n. So no interval is a single point, as one that lies wholly outside would be if it
-    were cut to 0…1. It covers P with probability `level`, and (1 + level)/2 for a P so near to 0 or 1 that noise alone
-    decides.
+    were clipped to 0…1. It covers P with probability `level`, and (1 + level)/2 for a P so near to 0 or 1 that noise
+    alone decides.
     """
     check.finite("noisy_sum", noisy_sum)
     n = check.integer("players", players)
@@ -331,10 +335,10 @@ def _share_at(chance: float, t: float, n: int, noise: L2Laplace) -> float:
 
 
 def _upper_tail(P: float, t: float, n: int, noise: L2Laplace) -> float:
-    """P(T ≥ t), to 1e-11: a sum over the counts k of yes that are not out of reach.
+    """P(T ≥ t), to 1e-11: a sum over the counts k of yes that are within reach.
 
     A Binomial(n, P) is out of nP ± r with chance 2e^−L at most, r = L/3 + sqrt(L²/9 + 2LnP(1 − P)) (Bernstein). The
-    count k is P(n − k + 1)/((1 − P)k) times as likely as k − 1. (Of n = 10^7 special.gammaln would be off by 1e-8.)
+    count k is P(n − k + 1)/((1 − P)k) times as likely as k − 1. (At n = 10^7 special.gammaln would be off by 1e-8.)
     """
     if P in (0, 1):
         return float(noise.marginal_cdf(n * P - t))
@@ -345,12 +349,12 @@ def _upper_tail(P: float, t: float, n: int, noise: L2Laplace) -> float:
     return float(likely @ noise.marginal_cdf(k - t) / likely.sum())
 
 
-#: Log odds of anybody beyond this (a share below 0.005 % or above 99.995 %) are not estimable.
+#: Anybody's log odds beyond this (a share below 0.005 % or above 99.995 %) are not estimable.
 LARGEST_LOG_ODDS = 10.0
-#: Newton steps, the log odds at which they are given up, and the change of log odds after which the last is taken: what
-#: is left is of the order of its square.
+#: The most Newton steps, the log odds at which they give up, and the change of log odds after which the last step is
+#: taken: the remainder is of the order of its square.
 STEPS, FARTHEST, LAST_STEP = 100, 100.0, 1e-8
-#: e to the power of this is still a float.
+#: The largest exponent whose power of e is a float.
 LARGEST_EXPONENT = 700.0
 
 
@@ -368,10 +372,10 @@ def log_odds(
     """ϑ̂ from everybody's features and instruments, and the released vector with noise of this scale (0: none).
 
     If P(y = +1 | x) = σ(x·ϑ), σ logistic, the released b̃ = Σ ζ_i y_i + N has the mean Σ ζ_i (2σ(x_i·ϑ) − 1), features
-    and instruments ζ being public. ϑ̂ is where that mean is b̃ itself: maximum likelihood if ζ = x and there is no noise.
+    and instruments ζ being public. ϑ̂ is where that mean equals b̃: maximum likelihood if ζ = x and there is no noise.
 
-    By the delta method the covariance is J⁻¹(Σ ζζᵀ4p(1 − p) + vI)J⁻ᵀ, J = Σ ζxᵀ2p(1 − p) at ϑ̂, v the noise's. None: not
-    estimable, as no log odds of at most 10 give that sum, or features follow from each other.
+    By the delta method the covariance is J⁻¹(Σ ζζᵀ4p(1 − p) + vI)J⁻ᵀ, J = Σ ζxᵀ2p(1 − p) at ϑ̂, v the noise's. None:
+    not estimable, as no log odds of at most 10 give that sum, or features are collinear.
     """
     X = check.matrix("X", X)
     n, d = X.shape
@@ -406,12 +410,12 @@ def odds_ratios(
 
 
 def _solution(X: Floats, Z: Floats, vector: Floats) -> Floats | None:
-    """The ϑ with Σ ζ_i (2σ(x_i·ϑ) − 1) = vector, by Newton steps of which ln(1 + D)/D is taken.
+    """The ϑ with Σ ζ_i (2σ(x_i·ϑ) − 1) = vector, by Newton steps damped by ln(1 + D)/D.
 
     D is the most that a step would move anybody's log odds. With ζ ∝ Tx the equations are T times those of the least of
-    a convex function, whose curvature changes at most e-fold as log odds move by 1: what is taken of a step lowers it,
-    whatever T (Sun and Tran-Dinh, "Generalized self-concordant functions", 2019). Without a solution ϑ only grows. Cut
-    in the sup norm ζ is not ∝ Tx where entries are cut in part: the same steps are taken there, without that proof.
+    a convex function, whose curvature changes at most e-fold as log odds move by 1: a damped step lowers it, whatever T
+    (Sun and Tran-Dinh, "Generalized self-concordant functions", 2019). Without a solution ϑ grows without end. In the
+    sup norm ζ is not ∝ Tx where only some entries are cut: the same steps are taken there, without that proof.
     """
     if not _invertible(_jacobian(X, Z, np.ones(len(X)))):
         return None

@@ -1,8 +1,8 @@
-"""Whether a release says what follows from it: numbers are computed again from its statistics, its study and its plan.
+"""Consistency of a release: its numbers are recomputed from its statistics, its study and its plan.
 
-What is computed is compared with what is stated wherever the two have a name in common. Sums of features and of
-instruments are not published: where intervals need them, what is stated must lie between what no and the most possible
-sampling error would give. docs/howto-verify.md says of every field what it is checked against.
+Computed numbers are compared with stated ones of the same name. Sums of features and of instruments are not published:
+where intervals need them, a stated interval must lie between those with no and with the largest possible sampling
+error. docs/howto-verify.md says what every field is checked against.
 """
 
 from __future__ import annotations
@@ -31,17 +31,17 @@ from truthful.study import Study
 if TYPE_CHECKING:
     from truthful.plan import Plan
 
-#: Two computers may differ by that much of the largest number beside it.
+#: Two computers may differ by this much of the largest number beside it.
 ROUNDING = 1e-6
-#: Bounds of very many people are found from some of them.
+#: Bounds for very many people are computed from some of them.
 BOUNDS_ROUNDING = 1e-3
-#: Numbers below are nothing but rounding.
+#: Numbers below this are only rounding.
 TINY = 1e-6
 AGAIN = "It was changed: get the release again from where it was published."
 
 
 class Between(NamedTuple):
-    """What lies between two numbers."""
+    """A range of numbers."""
 
     low: float
     high: float
@@ -71,7 +71,7 @@ def _require_consistent(content: str) -> None:
 
 
 def require_planned(release: Release, plan: Plan) -> None:
-    """Refuse a release that is not consistent, or not one of this plan."""
+    """Refuse a release that is inconsistent, or not one of this plan."""
     if release.plan_sha256 != plan.sha256:
         raise InputError(
             f"The release was made with plan {release.plan_sha256[:12]}…, and this is plan {plan.sha256[:12]}…. Give "
@@ -97,8 +97,8 @@ def require_planned(release: Release, plan: Plan) -> None:
 
 
 def _guarantees_for(plan: Plan, players: int) -> Guarantees:
-    """What holds for so many people, of whom no features are known."""
-    from truthful.planner.panel import panel_for  # reads tables, which a person's own check does without
+    """The guarantees for this many people without known features."""
+    from truthful.planner.panel import panel_for  # reads tables: slow for one payment
 
     panel = panel_for(plan.study, None, 1.0, "coefficients")
     return plan.guarantees_for(
@@ -109,7 +109,7 @@ def _guarantees_for(plan: Plan, players: int) -> Guarantees:
 def _recompute(
     release: Release, study: Study, mechanism: OneRelease | ShareRelease | AskedRelease
 ) -> Iterator[dict[str, Any]]:
-    """What can be computed of a release, by the names there; first what the rest is computed from."""
+    """The parts of a release that can be recomputed, by name; first those that the rest is computed from."""
     level = release.level()
     privacy = {"epsilon": mechanism.epsilon, "probability": 1.0, "protects": mechanism.protects}
     assumed = release.guarantees["privacy"]["assumptions"]
@@ -170,7 +170,7 @@ def _estimate(
     study: Study,
     stated: LeaveOneOut,
 ) -> LeaveOneOut:
-    """The estimate that follows from the released integers."""
+    """The estimate, from the released integers."""
     vector, answers = list(stated.vector), []
     if stated.predictions is not None:
         vector.append(stated.predictions)
@@ -180,7 +180,7 @@ def _estimate(
 
 
 def _alike(study: Study, mechanism: OneRelease | ShareRelease | AskedRelease, players: int) -> Sums:
-    """Sums over so many people who have no features; where records are protected only the count matters."""
+    """Sums over this many people who have no features; where records are protected only the count matters."""
     if study.features:
         return replace(Sums.zero(study.dimension), count=players)
     kx = grid_features(study.normalise({}, 1))
@@ -192,9 +192,9 @@ def _alike(study: Study, mechanism: OneRelease | ShareRelease | AskedRelease, pl
 def _unknown(
     mechanism: OneRelease | ShareRelease | AskedRelease, players: int, mean: Any
 ) -> tuple[Sums, Sums]:
-    """Sums that leave no sampling error, and more of it than any: Σ ζζᵀ is at most n, or nd by the sup norm.
+    """Sums with no sampling error, and with more than possible: Σ ζζᵀ is at most n, or nd by the sup norm.
 
-    Of features only the mean is in them, so small that the variance of answers is the largest.
+    Of features they hold only the mean, small enough to give answers their largest variance.
     """
     none = Sums.zero(len(mean))
     features = none.features.copy()
@@ -207,7 +207,9 @@ def _unknown(
 def _bracket(
     release: Release, study: Study, least: Mapping[str, Any], most: Mapping[str, Any]
 ) -> dict[str, Any]:
-    """What follows where sums of features are not known; what the mean of features decides, only where that is."""
+    """The numbers that follow although sums of features are unknown; shares of everybody only with the mean of
+    features.
+    """
     computed: dict[str, Any] = {
         name: _intervals(getattr(release, name), least[name], most[name])
         for name in ("coefficients", "differences", "shares")
@@ -227,7 +229,7 @@ def _bracket(
 def _intervals(
     stated: Sequence[Coefficient] | None, least: Sequence[Coefficient], most: Sequence[Coefficient]
 ) -> list[dict[str, Any]]:
-    """Each number with an interval about it, between the narrowest and the widest."""
+    """Each number with an interval around it, between the narrowest and the widest possible."""
     highs = [one.high for one in stated or ()] or [math.nan] * len(least)
     return [
         {
@@ -241,7 +243,7 @@ def _intervals(
 
 
 def _kept_back(release: Release, study: Study) -> dict[str, Any]:
-    """Where the matrix is not published: numbers follow from θ̂, about which their intervals lie."""
+    """The numbers that follow from θ̂ where the matrix is not published, each in the middle of its interval."""
     theta = np.array(release.theta)
     found = {"coefficients": study.raw_coefficients(theta)}
     if release.differences is not None:
@@ -256,7 +258,7 @@ def _kept_back(release: Release, study: Study) -> dict[str, Any]:
 
 
 def _as_written(part: Any) -> Any:
-    """A part of a release as its file has it."""
+    """A part of a release as in its file."""
     if isinstance(part, Record):
         return part.model_dump(mode="json")
     return [_as_written(one) for one in part] if isinstance(part, tuple) else part
@@ -265,7 +267,7 @@ def _as_written(part: Any) -> Any:
 def _require_same(
     stated: Any, computed: Any, source: str, place: str = "", scale: float = 0.0, off: float = ROUNDING
 ) -> None:
-    """Refuse what is stated where it is not what was computed, and say where; scale is that of numbers beside it."""
+    """Refuse a stated value that differs from the computed one, and say where; scale is that of numbers beside it."""
     if isinstance(computed, Mapping):
         fields = stated if isinstance(stated, Mapping) else {}
         parts = [(name, fields.get(name), value) for name, value in computed.items()]
@@ -280,7 +282,7 @@ def _require_same(
                 f"The release states {place} = {_describe(stated)}; {source} {_describe(computed)}. {AGAIN}"
             )
         return
-    alike = not isinstance(computed, Mapping) or "value" in computed  # numbers of one unit
+    alike = not isinstance(computed, Mapping) or "value" in computed  # numbers in one unit
     beside = max((abs(one) for _, _, one in parts if alike and _is_number(one)), default=0.0)
     for name, one, other in parts:
         _require_same(one, other, source, f"{place}.{name}" if place else name, beside, off)

@@ -1,6 +1,6 @@
-"""Publish: the public record of a settlement, a function of what was released and of public numbers alone.
+"""Publish: the public record of a settlement, a function of the release and of public numbers alone.
 
-Both that and what was declared are public, so that to say where one contradicts the other costs no privacy.
+The release and the declarations are both public, so stating where one contradicts the other costs no privacy.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ from truthful.version import __version__
 if TYPE_CHECKING:
     from truthful.plan import Plan
 
-#: What privacy assumes where bad records were left out.
+#: The assumption of privacy where bad records were dropped.
 GOOD_RECORDS = (
     "that a record is complete and in range is no secret: bad ones were left out, and the count is public"
 )
@@ -65,12 +65,12 @@ def publish(
 ) -> Release:
     """The release of this estimate; `found` are the guarantees for those who answered, features theirs on the grid.
 
-    A matrix that is kept back is named by a hash with a secret salt: without it nobody can try out whose features fit.
+    A withheld matrix is named by a hash with a secret salt: without it nobody can test whose features fit.
     """
     study, transform = plan.study, mechanism.transform
     guarantees = found.record()
     if on_bad == "drop":
-        # Who had a bad record may be known: it changes the public count.
+        # It may become known who had a bad record: it changes the public count.
         guarantees["privacy"]["assumptions"] = [GOOD_RECORDS]
     shown = mechanism.protects == "records" or study.publishes_matrix
     parts: dict[str, Any] = {name: study.declaration().get(name) for name in DECLARED}
@@ -118,12 +118,12 @@ def what_follows(
     features: Floats | None,
     level: Level | None,
 ) -> dict[str, Any]:
-    """All that is said of answers and follows from what was released of them, by its name in a release."""
+    """All statements about answers that follow from the released statistics, by their name in a release."""
     parts = released_numbers(study, mechanism, estimate, sums, features)
     if isinstance(mechanism, AskedRelease) and level is not None:
         predictions = released_predictions(study, mechanism, estimate, sums, level)
         if study.shares is not None:
-            # The share of everybody in the units of predictions: one number has one interval.
+            # The share of everybody in the units of predictions: a single number has a single interval.
             everybody, times = parts["shares"][0], 100 if study.kind == "yes-no" else 1
             ends = {name: times * getattr(everybody, name) for name in ("value", "low", "high")}
             answer = predictions.answer.model_copy(update=ends)
@@ -136,7 +136,7 @@ def what_follows(
 
 
 def payment_terms(mechanism: OneRelease | ShareRelease | AskedRelease, currency: str) -> Payment:
-    """How payments follow from predictions, in the words of a release."""
+    """The payment rule, with its numbers, in the terms of a release."""
     terms: dict[str, Any]
     if isinstance(mechanism, ShareRelease):
         terms = {
@@ -181,14 +181,14 @@ def _statistics(estimate: LeaveOneOut, mean: Floats | None, shown: bool, salt: s
 
 
 DRAWS = 20_000
-#: Standard deviations by which answers may differ from what people expected.
+#: The standard deviations by which answers may differ from what people expected.
 SURPRISE = 3.0
-#: How a sentence begins with which truthfulness and accuracy are withdrawn.
+#: The beginning of the sentence that withdraws truthfulness and accuracy.
 WITHDRAWN = "The result contradicts the declared beliefs"
 
 
 def _withdraw(said: list[str], unlikely: str = "") -> tuple[str, ...]:
-    """The sentence that says what contradicts what was declared, if anything does."""
+    """The sentence on what contradicts the declared beliefs, if anything does."""
     if not said:
         return ()
     hence = "So what was promised of truthfulness and accuracy does not hold; privacy, and the cap on what is paid, do."
@@ -196,9 +196,9 @@ def _withdraw(said: list[str], unlikely: str = "") -> tuple[str, ...]:
 
 
 def contradictions(study: Study, estimate: LeaveOneOut, found: Guarantees) -> tuple[str, ...]:
-    """A sentence that says so, if θ̂ is further from the centre than in 99 % of what the beliefs and the noise give.
+    """Sentences on contradictions: θ̂ is further from the centre than in 99 % of draws from the beliefs and the noise.
 
-    Looked at is the average answer, the middle of all features, and with features the length of all coefficients.
+    Compared are the average answer, the middle of all features, and with features the length of all coefficients.
     """
     theta, expected, said = estimate.theta, _prior_draws(study, estimate, found), []
     of_average, of_length = study.declared.intercept, study.dimension > 1 or not study.declared.intercept
@@ -228,10 +228,11 @@ def contradictions(study: Study, estimate: LeaveOneOut, found: Guarantees) -> tu
 def _contradicted_predictions(
     study: Study, mechanism: AskedRelease, estimate: LeaveOneOut, sums: Sums, level: Level
 ) -> list[str]:
-    """Where people were asked what the others will say: also whether answers surprised them more than they declared.
+    """Contradictions where people were asked what the others will say: also whether answers surprised them more than
+    declared.
 
-    Of numbers and ratings the centre of their beliefs is compared with the average answer, three standard deviations
-    being what they allow; of yes and no the mean prediction, which is nearer to it.
+    For numbers and ratings the centre of their beliefs is compared with the average answer, within three standard
+    deviations; for yes and no the mean prediction, which is nearer to it.
     """
     said = contradicted_shares(study, estimate, sums)
     average, predicted = averages(mechanism, estimate, level)
@@ -252,7 +253,7 @@ def _contradicted_predictions(
 def _prior_draws(study: Study, estimate: LeaveOneOut, found: Guarantees) -> Floats:
     """θ + sampling error + M⁻¹N under the prior: draws from a fixed seed, the same each time, one a row.
 
-    What people differ by and a few lies are what noise leaves of the guaranteed error, in every direction alike.
+    Sampling and a few lies make up the guaranteed error beside the noise, equally in every direction.
     """
     d, error = study.dimension, found.accuracy.mean_squared_error
     theta, noise, normal = _standard_draws(study)
@@ -261,9 +262,9 @@ def _prior_draws(study: Study, estimate: LeaveOneOut, found: Guarantees) -> Floa
     return np.asarray(theta + noise @ (estimate.scale * estimate.inverse.T) + spread * normal)
 
 
-@lru_cache(maxsize=4)  # the same for every release of a study
+@lru_cache(maxsize=4)  # all releases of a study share it
 def _standard_draws(study: Study) -> tuple[Floats, Floats, Floats]:
-    """θ, and noise and normal numbers of scale 1."""
+    """Draws of θ, and noise and normal numbers of scale 1."""
     rng, d = np.random.default_rng(0), study.dimension
     theta, noise = study.beliefs.prior.sample(rng, d, DRAWS), L2Laplace(d, 1.0).sample(rng, DRAWS)
     return theta, noise, rng.standard_normal((DRAWS, d))

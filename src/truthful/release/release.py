@@ -1,7 +1,7 @@
-"""The public Release and a player's Receipt, as they are written and read.
+"""The public Release and a player's Receipt, as written and read.
 
-A release holds what was released of people's answers and public numbers, nothing else: with it, whoever holds her own
-record can recompute her payment, and nobody can recompute anybody else's.
+A release holds what was released about people's answers, and public numbers, nothing else: with it, everybody can
+recompute her own payment from her own record, and nobody else's.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from truthful.one_release import LeaveOneOut, OneRelease
 from truthful.share_release import SWITCH, ShareRelease
 from truthful.study import Study
 
-#: Parts of a release that are the study's own, as it was declared.
+#: Parts of a release that belong to the study as declared.
 DECLARED = (
     "language",
     "invitation",
@@ -36,8 +36,8 @@ DECLARED = (
     "costs",
     "payments",
 )
-#: Parts of a release that only those of yes and no, and of ratings, have (or only those with features: differences);
-#: only those with predictions; only some rules.
+#: Parts of a release that exist only for yes and no and for ratings (differences only with features); only with
+#: predictions; only for some rules.
 OF_SHARES = ("shares", "differences", "odds_ratios")
 OF_PREDICTIONS = ("predictions", "payments")
 OF_RULES = ("clip", "margin", "tolerance", "ratio", "prediction", "plausible")
@@ -50,27 +50,27 @@ class Record(BaseModel):
 
 
 class Document(Record):
-    """A record that has a file of its own."""
+    """A record with a file of its own."""
 
     noun: ClassVar[str]
     format: str
 
     def record(self) -> dict[str, Any]:
-        """As it is written."""
+        """The record as written."""
         return self.model_dump(mode="json")
 
     def save(self, path: str | Path) -> None:
-        """Write it as JSON, whole or not at all."""
+        """Write the record as JSON, whole or not at all."""
         write_atomically(check.path("path", path), pretty_json(self.record()))
 
     @classmethod
     def load(cls, path: str | Path) -> Self:
-        """Read it from its file."""
+        """Read the record from its file."""
         return cls.parse(*read_content(path, cls.noun))
 
     @classmethod
     def parse(cls, content: bytes, where: str) -> Self:
-        """Read it from the content of its file."""
+        """Read the record from the content of its file."""
         try:
             return cls.model_validate_json(content)
         except ValidationError as error:
@@ -80,7 +80,7 @@ class Document(Record):
 
 
 def read_content(source: str | Path | bytes, noun: str) -> tuple[bytes, str]:
-    """The content of a file, or what is one already, and what to call it."""
+    """The content of a file, or content given as such, and a name for it."""
     if isinstance(source, bytes):
         return source, f"the {noun}"
     try:
@@ -90,14 +90,14 @@ def read_content(source: str | Path | bytes, noun: str) -> tuple[bytes, str]:
 
 
 class Named(Record):
-    """What a record came from."""
+    """The origin of a record."""
 
     name: str
     sha256: str
 
 
 class Epsilon(Record):
-    """The privacy level of a change of one answer, and of a whole record; None where features are not protected."""
+    """The privacy level for a change of one answer, and of a whole record; None where features are not protected."""
 
     answers: float
     records: float | None
@@ -111,10 +111,10 @@ class Instruments(Record):
 
 
 class ReleasedStatistics(Record):
-    """What was released, in whole units: integers as texts, since not every reader of JSON keeps large ones whole.
+    """The released statistics, in whole units: integers as text, since not every JSON reader keeps large ones exact.
 
-    vector is b̃. matrix is M as it was summed (instruments), or with its noise (noisy-statistics); None where it is
-    declared, or kept back: then its hash is there. mean is that of x, where shares have features: from it follows the
+    vector is b̃. matrix is M, the exact sum (instruments) or with its noise (noisy-statistics); None where it is
+    declared, or withheld: then its hash is given. mean is that of x, where shares have features: it determines the
     share of everybody.
     """
 
@@ -128,7 +128,7 @@ class ReleasedStatistics(Record):
 class ReleasedNoise(Record):
     """The scale of the Laplace noise in the vector, and in the matrix if it has any, in normalised units of sums.
 
-    norm is that by which the vector's falls off, where answers are shares; else it is left out, and L2.
+    norm is that of the vector's noise, where answers are shares; else it is omitted, and L2.
     """
 
     scale: float
@@ -137,7 +137,7 @@ class ReleasedNoise(Record):
 
 
 class Coefficient(Record):
-    """One coefficient in raw units, and the interval that covers the truth with the stated probability."""
+    """A coefficient in raw units, and the interval that covers the truth with the stated probability."""
 
     name: str
     value: float
@@ -146,14 +146,14 @@ class Coefficient(Record):
 
 
 class Payment(Record):
-    """How payments follow from predictions within ±clip·‖x‖; they start from max(a, b·loss(clip·‖x‖)).
+    """The payment rule, on predictions within ±clip·‖x‖ and with the base max(a, b·loss(clip·‖x‖)).
 
     With the rule "switch", for yes and no and for ratings, a is flat for everybody and b a bonus that depends on what
     the others say; margin widens the range of shares that count, and where a share is further than tolerance beyond all
-    that was thought possible half of the bonus is paid whatever the answer. None: no share is.
+    thought possible, half of the bonus is paid whatever the answer. None: no share is.
 
     Where people are asked what the others will say, clip is C, prediction the weight of squared errors of predictions,
-    and between the ends of plausible the others' average must lie for answers to be paid otherwise than a.
+    and plausible the range of the others' average outside which all answers are paid a.
     """
 
     rule: str
@@ -170,7 +170,7 @@ class Payment(Record):
 
 
 class Predictions(Record):
-    """What was released of people's predictions of the others, and what features say of the level.
+    """The released predictions of the others, and features' part in the average answer.
 
     total is ρ·Σm with its noise, in the units of statistics. mean is c, the mean of x. weight, weighted and offset are
     sums of k, kx and ko over everybody, in steps of 2⁻²⁰ and 2⁻⁴⁰. answer and prediction are the averages of both, and
@@ -188,7 +188,7 @@ class Predictions(Record):
 
 
 class Release(Document, Shown):
-    """What everybody may see. Only `statistics` and what follows from it depends on people's answers."""
+    """The public result. Only `statistics`, and what follows from it, depends on people's answers."""
 
     noun = "release"
     format: Literal["truthful/release/2"] = "truthful/release/2"
@@ -243,7 +243,7 @@ class Release(Document, Shown):
         return sha256(self.record())
 
     def declared_study(self) -> Study:
-        """The study as it was declared, rebuilt from the release, and of the same hash."""
+        """The study as declared, rebuilt from the release, with the same hash."""
         record = self.record()
         declared = {name: record[name] for name in DECLARED if record.get(name) is not None}
         study = Study.from_declaration(
@@ -258,11 +258,11 @@ class Release(Document, Shown):
 
     @property
     def total_epsilon(self) -> float:
-        """The level at which what is protected is: answers, or records."""
+        """The level at which answers, or records, are protected."""
         return self.epsilon.answers if self.epsilon.records is None else self.epsilon.records
 
     def record(self) -> dict[str, Any]:
-        """As it is written."""
+        """The release as written."""
         record = super().record()
         for part, names in (
             (record, (*OF_SHARES, *OF_PREDICTIONS, "interactions", "language")),
@@ -315,7 +315,7 @@ class Release(Document, Shown):
         )
 
     def estimate(self) -> LeaveOneOut | None:
-        """The estimate from which anybody's report can be taken out; None where the matrix is kept back."""
+        """The estimate from which anybody's report can be removed; None where the matrix is withheld."""
         if self.inverse is None:
             return None
         matrix = self.statistics.matrix
@@ -335,7 +335,7 @@ class Release(Document, Shown):
         )
 
     def level(self) -> Level | None:
-        """What features say of the level, where people were asked what the others will say."""
+        """Features' part in the average answer, where people were asked what the others will say."""
         found = self.predictions
         if found is None:
             return None
@@ -344,12 +344,12 @@ class Release(Document, Shown):
 
 
 class Receipt(Document):
-    """What one player alone may see: her record as it was used, how her payment came about, and the payment.
+    """A player's private record: her data as used, the steps to her payment, and the payment.
 
-    leverage is how much of the prediction of her is her own answer, which is taken out of it; noise_scale that of the
-    noise in what the others predict of her, which is peer_prediction. Where she is asked what the others will say, that
-    is prediction; others_answer and others_prediction are the others' averages, surprise by how much answers exceed
-    what was predicted, as far as it counts, all from −1 to 1, and there is no own_prediction.
+    leverage is the weight of her own answer in the prediction for her, from which it is removed; noise_scale is that of
+    the noise in peer_prediction, the others' prediction for her. Where she is asked what the others will say,
+    prediction is her prediction; others_answer and others_prediction are the others' averages, surprise is by how much
+    answers exceed predictions, clipped, all from −1 to 1, and there is no own_prediction.
     """
 
     noun = "receipt"
@@ -368,13 +368,13 @@ class Receipt(Document):
     surprise: float | None = None
 
     def record(self) -> dict[str, Any]:
-        """As it is written."""
+        """The receipt as written."""
         return self.model_dump(mode="json", exclude_none=True)
 
 
 #: The columns after the record itself, which ends with the report.
 LAST = ("leverage", "noise_scale", "peer_prediction", "own_prediction", "payment")
-#: Where people are asked what the others will say; the record then ends with that.
+#: The last columns where people are asked what the others will say; the record then ends with the prediction.
 LAST_ASKED = (
     *("leverage", "noise_scale", "peer_prediction", "others_answer", "others_prediction", "surprise"),
     "payment",
@@ -398,7 +398,7 @@ def read_receipt(path: Path, player: str | None = None) -> Receipt:
         return Receipt.load(path)
     if player is None:
         raise InputError(f"{path.name} holds many receipts. Say whose with --player.")
-    import pyarrow as pa  # a receipt of one's own needs none
+    import pyarrow as pa  # one's own receipt does not need it
     import pyarrow.parquet
 
     try:
@@ -413,7 +413,7 @@ def read_receipt(path: Path, player: str | None = None) -> Receipt:
 
 
 def find_receipt(receipts: Any, player: str | int) -> Receipt:
-    """One player's receipt out of a table of receipts."""
+    """One player's receipt from a table of receipts."""
     import pyarrow.compute
 
     names = receipts.column_names

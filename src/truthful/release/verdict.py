@@ -1,4 +1,4 @@
-"""Verify: recompute one payment, with every number on the way, from what is public and what one player knows."""
+"""Verify: recompute one payment, with every number on the way, from public data and one player's own record."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from truthful.study import Study
 
 @dataclass(frozen=True)
 class Verdict(Shown):
-    """Whether a payment is what the release says it must be, with the arithmetic, in normalised units."""
+    """Whether a payment is the one that follows from the release, with the arithmetic, in normalised units."""
 
     verified: bool
     player: str
@@ -33,45 +33,46 @@ class Verdict(Shown):
     own_prediction: float
     rehearsal: bool
     base: float
-    """What the payment starts from."""
+    """The base payment."""
     leverage: float
-    """How much of the prediction of her was her own answer, which was taken out."""
+    """The weight of her own answer in the prediction for her, from which it was removed."""
     x: tuple[float, ...]
     """Her features, on the grid."""
     answer: float
-    """And her answer; where answers are shares, or she is asked for others', from −1 (no, the lowest rating) to 1."""
+    """Her answer; where answers are shares, or she is asked for others', from −1 (no, the lowest rating) to 1."""
     noise: float
-    """The scale of the peers' noise; for numbers along the unit vector of x, as the own prediction allows for it."""
+    """The scale of the peers' noise; for numbers along the unit vector of x, as in the own prediction."""
     length: float | None = None
     """For numbers: ‖x‖."""
     score: float | None = None
-    """And what the payment rule gives for the two predictions, at a = 0 and b = 1."""
+    """For numbers: the payment rule's value for the two predictions, at a = 0 and b = 1."""
     peer_answer: float | None = None
-    """And the peers' prediction in units of the answer."""
+    """For numbers: the peers' prediction in units of the answer."""
     own_answer: float | None = None
-    """And the own one."""
+    """For numbers: the own prediction in units of the answer."""
     switch: float | None = None
     """Where answers are shares: the share at which the lowest and the highest answer pay the same."""
     phi: float | None = None
-    """And how far from there, and to which side, the others' share is: from −1 to 1."""
+    """Where answers are shares: the others' share relative to the switch point, from −1 to 1."""
     plausible: bool | None = None
-    """And whether the others' share is one that was thought possible: if not, half of the bonus is paid."""
+    """Where answers are shares: whether the others' share was thought possible: if not, half of the bonus is paid."""
     bend: float | None = None
-    """And for ratings δ/2w, what an answer between the ends is paid beside what φ says; None for yes and no."""
+    """For ratings: δ/2w, the extra pay of an answer between the ends beside φ's; None for yes and no."""
     prediction: float | None = None
-    """Where she is asked what the others will say, that, from −1 to 1, the ends of the scale."""
+    """Where she is asked what the others will say: her prediction, from −1 to 1, the ends of the scale."""
     others_answer: float | None = None
-    """And the others' average answer."""
+    """With predictions: the others' average answer."""
     others_prediction: float | None = None
-    """And their average prediction."""
+    """With predictions: the others' average prediction."""
     surprise: float | None = None
-    """And by how much answers exceed what was predicted, as far as it counts."""
+    """With predictions: by how much answers exceed predictions, clipped."""
     slope: float | None = None
-    """And s, how much an answer moves what is expected of people like her."""
+    """With predictions: s, how much an answer moves what is expected of people like her."""
 
 
 def verify(release: Release, receipt: Receipt) -> Verdict:
-    """Recompute one payment from the public release and one's own record, her own answer taken out of the prediction.
+    """Recompute one payment from the public release and one's own record, with her own answer removed from the
+    prediction.
 
     A release whose numbers do not follow from each other is refused: docs/howto-verify.md says what is checked.
 
@@ -85,7 +86,7 @@ def verify(release: Release, receipt: Receipt) -> Verdict:
     mechanism, estimate = release.mechanism(her.study), release.estimate()
     if estimate is None:
         h, t, kept = receipt.leverage, receipt.noise_scale, 1.0 - receipt.leverage
-        t *= 2 if isinstance(mechanism, ShareRelease) else 1  # of shares it is told as that of a share
+        t *= 2 if isinstance(mechanism, ShareRelease) else 1  # shares are shown as the noise of a share
     else:
         h, t, kept = _take_out(estimate, her.x[0])
     p = (float(her.x[0] @ np.array(release.theta)) - h * her.y) / kept
@@ -97,7 +98,7 @@ def verify(release: Release, receipt: Receipt) -> Verdict:
         found = _of_predictions(release, receipt, mechanism, her, h, p, t)
     told = {name: part.item() if isinstance(part, np.ndarray) else part for name, part in found.items()}
     return Verdict(
-        # A table behind a payment is good to 1e-9, so the last rounding may differ by one step.
+        # The table behind a payment is accurate to 1e-9, so the last rounding may differ by one step.
         verified=abs(told["recomputed"] - receipt.payment) < 1.5 / PAYMENT_STEPS,
         player=receipt.player,
         paid=receipt.payment,
@@ -110,7 +111,7 @@ def verify(release: Release, receipt: Receipt) -> Verdict:
 
 
 class _OnGrid(NamedTuple):
-    """One player's normalised features, and on the grid, just as the settlement had them, features and report."""
+    """One player's normalised features, and her features and report on the grid, exactly as in the settlement."""
 
     study: Study
     X: Floats
@@ -135,7 +136,9 @@ def _on_grid(study: Study, receipt: Receipt) -> _OnGrid:
 
 
 def _take_out(estimate: LeaveOneOut, x: Floats) -> tuple[float, float, float]:
-    """A player's leverage, the scale of the noise in what others predict of her, and what they keep of the matrix."""
+    """A player's leverage, the scale of the noise in the others' prediction for her, and the part of the matrix they
+    keep.
+    """
     kz = instruments_on_grid(x[None] * GRID, estimate.transform, estimate.norm)
     w = estimate.inverse.T @ x
     h = float(w @ (kz[0] / GRID))
@@ -164,7 +167,7 @@ def _of_number(mechanism: OneRelease, her: _OnGrid, p: Floats, t: float) -> dict
 
 
 def _of_share(mechanism: ShareRelease, her: _OnGrid, p: Floats, t: float) -> dict[str, Any]:
-    """Predictions are shares, and base is the flat fee."""
+    """Steps for shares: predictions are shares, and base is the flat fee."""
     beliefs = her.study.shares
     if beliefs is None:
         raise InputError("The release pays for shares, and its study asks for numbers.")
@@ -188,7 +191,7 @@ def _of_share(mechanism: ShareRelease, her: _OnGrid, p: Floats, t: float) -> dic
 def _of_predictions(
     release: Release, receipt: Receipt, mechanism: AskedRelease, her: _OnGrid, h: float, p: Floats, t: float
 ) -> dict[str, Any]:
-    """Predictions are answers here, from −1 to 1."""
+    """Steps with predictions: they are answers, from −1 to 1."""
     study, _, x, y = her
     beliefs, estimate, level = study.levels, release.estimate(), release.level()
     if beliefs is None or estimate is None or level is None or receipt.prediction is None:

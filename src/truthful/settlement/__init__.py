@@ -1,4 +1,4 @@
-"""Settle: the private release, everybody's payment, and the books; and a look at reports before that."""
+"""Settle: the private release, everybody's payment, and the books; and a preview of reports."""
 
 from truthful.settlement.atomic_release import Progress, Settlement
 from truthful.settlement.books import read_bill

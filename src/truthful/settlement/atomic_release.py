@@ -1,13 +1,13 @@
 """Exactly once: a release is built unseen, entered in the ledger, then made visible whole.
 
-The order of the writes is the whole argument. (1) The key is durable beside the ledger: from it and the exact
-statistics follows all that is drawn. (2) Everything is written in an unfinished directory. (3) The ledger's entry is
-durable. (4) One rename shows the release. (5) The key is destroyed. A kill before (3) leaves nothing that anybody has
-seen; after it, the same reports give the same draw, which is entered already; others give another, and are refused.
+The order of the writes is the whole argument. (1) The key is durable beside the ledger: it and the exact statistics
+determine every draw. (2) Everything is written in an unfinished directory. (3) The ledger's entry is durable. (4) One
+rename shows the release. (5) The key is destroyed. A crash before (3) leaves nothing that anybody has seen; after it,
+the same reports give the same draw, which is entered already; other reports give another draw, and are refused.
 
-The ledger stands beside a study: every release ever drawn from it, and the privacy they spent together. A second
-release of the same data lets an observer average the noise away, so its epsilon adds to the first. A crash can leave an
-entry without a release, never a release without its entry.
+The ledger lies beside a study: every release ever drawn from it, and the privacy they spent together. A second release
+of the same data lets an observer average the noise away, so its epsilon adds to the first. A crash can leave an entry
+without a release, never a release without its entry.
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ FORMAT = "truthful/ledger/1"
 
 @dataclass(frozen=True)
 class Entry:
-    """One release: of which study by which plan, how much privacy, where it went, and when."""
+    """A release: which study by which plan, how much privacy, where it went, and when."""
 
     draw: str
     study: str
@@ -61,17 +61,17 @@ class Entry:
     directory: str
     time: str
     protects: str = "records"
-    """What epsilon is the level of: whole records before there was a choice."""
+    """What epsilon protects; whole records, before there was a choice."""
 
 
 @dataclass(frozen=True)
 class Ledger:
-    """All releases made from the studies of one directory, in order."""
+    """All releases from the studies of one directory, in order."""
 
     entries: tuple[Entry, ...] = ()
 
     def spent_epsilon(self, study: str, study_sha256: str) -> float:
-        """Privacy a study has spent: the sum over its real releases, rehearsals being none of people's data.
+        """The privacy a study has spent: the sum over its real releases; rehearsals do not count.
 
         A study is the same if its name or its declaration is: editing the file does not refill the budget.
         """
@@ -82,11 +82,11 @@ class Ledger:
         )
 
     def holds(self, draw: str) -> bool:
-        """Whether this very draw of noise is entered already, so that finishing it spends nothing new."""
+        """Whether this very draw of noise is entered already, so that finishing it spends nothing more."""
         return any(entry.draw == draw for entry in self.entries)
 
     def with_entry(self, entry: Entry) -> Ledger:
-        """The ledger after one more release."""
+        """The ledger with one more release."""
         return Ledger((*self.entries, entry))
 
     def save(self, path: Path) -> None:
@@ -96,7 +96,7 @@ class Ledger:
 
 
 def read_ledger(path: Path) -> Ledger:
-    """The ledger at this path, empty if there is none yet. One that cannot be read stops everything."""
+    """Read the ledger at this path, empty if there is none yet. An unreadable one stops everything."""
     if not path.exists():
         return Ledger()
     try:
@@ -117,14 +117,14 @@ LEDGER, LOCK = "ledger.json", ".ledger.lock"
 
 @dataclass(frozen=True)
 class ReleaseDirectory:
-    """Where a settlement goes: built under one name, visible under the other."""
+    """The place of a settlement: built under one name, visible under the other."""
 
     final: Path
     unfinished: Path
 
     @contextmanager
     def claim(self) -> Iterator[None]:
-        """Keep everybody else out while a settlement is built here; leave nothing of it unless it is whole."""
+        """Keep everybody else out while a settlement is built here; remove it unless it is finished."""
         self.unfinished.mkdir(mode=0o700, exist_ok=True)
         os.chmod(self.unfinished, 0o700)
         with exclusive(self.unfinished) as free:
@@ -133,17 +133,17 @@ class ReleaseDirectory:
                     f"Another settlement is being written to {str(self.final)!r}. Wait until it has ended."
                 )
             require_new(self.final)
-            _remove(self.unfinished.iterdir())  # what a killed settlement left
+            _remove(self.unfinished.iterdir())  # left by a settlement that was killed
             try:
                 yield
             finally:
-                with suppress(OSError):  # that it is gone: then it was published
+                with suppress(OSError):  # already gone: then it was published
                     _remove(self.unfinished.iterdir())
                     self.unfinished.rmdir()
 
 
 def _remove(paths: Iterable[Path]) -> None:
-    """Under another name first: whoever still writes to a directory on another machine finds it gone."""
+    """Rename before removing: a process on another machine that still writes there finds the directory gone."""
     for path in list(paths):
         if path.is_dir():
             path = path.rename(path.with_name(f".gone-{secrets.token_hex(8)}"))
@@ -154,7 +154,7 @@ def _remove(paths: Iterable[Path]) -> None:
 
 @dataclass(frozen=True)
 class LedgerAccount:
-    """A study's ledger while it is locked for one settlement; without a path for a study that has no file."""
+    """A study's ledger, locked for one settlement; without a path for a study that has no file."""
 
     plan: Plan
     rehearsal: bool
@@ -163,21 +163,21 @@ class LedgerAccount:
 
     @property
     def spent(self) -> float:
-        """The ε that the study has spent."""
+        """The ε the study has spent."""
         return self.ledger.spent_epsilon(self.plan.study.name, self.plan.study.sha256)
 
     @property
     def key(self) -> Path | None:
-        """Where the key lies from which this plan's draws follow."""
+        """The path of the key that determines this plan's draws."""
         return None if self.path is None else key_path(self.path.parent, self.plan.sha256)
 
     @property
     def unfinished(self) -> bool:
-        """Whether there is a key, so that a release that was entered may have to be finished."""
+        """Whether there is a key, so that an entered release may have to be finished."""
         return self.key is not None and read_key(self.key) is not None
 
     def require_unspent(self, spend_again: bool, *, entered: bool) -> None:
-        """Refuse a second real release, unless it is wanted, or is the first one, entered and to be finished."""
+        """Refuse a second real release, unless it is asked for or finishes the first, which is entered already."""
         spent, epsilon = self.spent, self.plan.mechanism.epsilon
         if spent > 0 and not (self.rehearsal or entered or spend_again):
             raise Refused(
@@ -186,7 +186,7 @@ class LedgerAccount:
             )
 
     def chance(self, statistics: str, spend_again: bool) -> Chance:
-        """What decides the draw for these statistics, by the study's key, which is made durable if there is none."""
+        """The randomness for these statistics, from the study's key; a new key is made durable first."""
         if self.key is None:
             raise InputError("Noise that protects people follows from a key, which needs a study in a file.")
         chance = keyed_chance(made_key(self.key), self.plan.sha256, statistics)
@@ -194,7 +194,7 @@ class LedgerAccount:
         return chance
 
     def released_in(self, out: Path) -> bool:
-        """Whether the last draw that was entered for this plan is released there already."""
+        """Whether the last draw entered for this plan is released there already."""
         mine = (e for e in self.ledger.entries if e.plan_sha256 == self.plan.sha256 and not e.rehearsal)
         try:
             there = json.loads((out / "settlement.json").read_text(encoding="utf-8"))["draw"]
@@ -203,12 +203,12 @@ class LedgerAccount:
         return [entry.draw for entry in mine][-1:] == [there]
 
     def destroy_key(self) -> None:
-        """The release is in its place: whoever had the key now could take the noise away."""
+        """Destroy the key, the release being in place: whoever had it could remove the noise."""
         if self.key is not None and not self.rehearsal:
             destroy_key(self.key)
 
     def enter(self, draw: Draw, directory: str) -> None:
-        """Make this release's entry durable; a draw that is finished after a crash is entered already."""
+        """Make this release's entry durable; a draw finished after a crash is entered already."""
         if self.path is None or self.ledger.holds(draw.name):
             return
         study = self.plan.study
@@ -227,7 +227,7 @@ class LedgerAccount:
 
 
 def read_account(plan: Plan, rehearsal: bool) -> LedgerAccount:
-    """The study's ledger as it is now, which nobody is kept from writing to."""
+    """The study's ledger as it is now, without a lock."""
     file = plan.study.path
     if file is None or not file.exists():
         if not rehearsal:
@@ -258,7 +258,7 @@ def open_account(plan: Plan, rehearsal: bool) -> Iterator[LedgerAccount]:
 
 
 def open_target(out: Path) -> ReleaseDirectory:
-    """A place for a release: the directory must not exist yet, its parent must."""
+    """Prepare a place for a release: the directory must not exist yet, its parent must."""
     require_new(out)
     if out.name in (LEDGER, LOCK):
         raise InputError(
@@ -275,7 +275,7 @@ def unfinished_name(out: Path) -> Path:
 
 
 def require_new(out: Path) -> None:
-    """Refuse a name that is taken, be it by a link that leads nowhere."""
+    """Refuse a name that is taken, even by a dangling link."""
     if os.path.lexists(out):
         raise Refused(
             f"{str(out)!r} exists already. A release is never overwritten, and a second draw of noise on the same "
@@ -283,13 +283,13 @@ def require_new(out: Path) -> None:
         )
 
 
-#: Told as a settlement goes on: the stage, rows done, rows in all if known.
+#: Called as a settlement proceeds: the stage, rows done, and rows in all if known.
 Progress = Callable[[str, int, int | None], None]
 
 
 @dataclass(frozen=True, eq=False)
 class Settlement(Shown):
-    """A settled study: the public release, and the books, private to whoever pays and to each player."""
+    """A settled study: the public release, and the books, private to the payer and to each player."""
 
     release: Release
     summary: dict[str, Any]
@@ -298,7 +298,7 @@ class Settlement(Shown):
 
     @cached_property
     def payments(self) -> Any:
-        """Arrow table: player, payment, and what is paid in coins."""
+        """Arrow table: player, payment, and the amount paid in coins."""
         return self._read(PAYMENTS) if self.memory is None else self.memory.payments
 
     @cached_property
@@ -320,7 +320,7 @@ class Settlement(Shown):
 
 @dataclass(frozen=True)
 class OpenRelease:
-    """A release while it is made: the study's account, and where it goes (None: nowhere but memory)."""
+    """A release in the making: the study's account, and its place (None: memory only)."""
 
     account: LedgerAccount
     target: ReleaseDirectory | None
@@ -329,17 +329,17 @@ class OpenRelease:
 
     @property
     def unfinished(self) -> Path | None:
-        """The directory in which it is built."""
+        """The directory in which the release is built."""
         return None if self.target is None else self.target.unfinished
 
     def chance(self, statistics: str) -> Chance:
-        """What decides the draw for these exact statistics, durable before anything computed from it can be seen."""
+        """The randomness for these exact statistics, durable before anything computed from it can be seen."""
         if self.seed is not None:
             return seeded_chance(self.seed, self.account.plan.sha256, statistics)
         return self.account.chance(statistics, self.spend_again)
 
     def finish(self, draw: Draw, release: Release, summary: dict[str, Any], books: Any) -> Settlement:
-        """The last writes, in the order argued for above: files, ledger, one rename; then the key goes."""
+        """The last writes, in the order argued for above: files, ledger, one rename; then the key is destroyed."""
         if self.target is None:
             self.account.enter(draw, "memory")
             self.account.destroy_key()
@@ -348,14 +348,14 @@ class OpenRelease:
         release.save(unfinished / "release.json")
         write_atomically(unfinished / "report.html", report_or_notice(release, self.account.plan))
         write_atomically(unfinished / "settlement.json", pretty_json(summary))
-        _remove(unfinished.glob(".*"))  # what workers that were killed left
+        _remove(unfinished.glob(".*"))  # left by workers that were killed
         self.account.enter(draw, self.target.final.name)
         publish_directory(unfinished, self.target.final)
         self.account.destroy_key()
         return Settlement(release, summary, directory=self.target.final)
 
     def left_behind(self) -> str:
-        """What there is of a settlement that was stopped, and how to go on."""
+        """Say what remains of an interrupted settlement, and how to go on."""
         if self.target is not None and self.target.final.exists():
             return f"The release was finished before that: everything is in {str(self.target.final)!r}."
         if self.seed is None and self.account.unfinished:
@@ -370,13 +370,13 @@ class OpenRelease:
 def open_release(
     plan: Plan, out: str | Path | None, seed: int | None, spend_again: bool
 ) -> Iterator[OpenRelease]:
-    """Lock the study's ledger and claim the directory; refused if the study has been released already.
+    """Lock the study's ledger and claim the directory; refuse a study that has been released already.
 
-    What stops a settlement on its way is given a note that says what is left of it.
+    An error that interrupts a settlement gets a note on what is left of it.
     """
     with open_account(plan, seed is not None) as account:
         if out is not None and account.released_in(Path(out)):
-            account.destroy_key()  # a kill came first
+            account.destroy_key()  # a crash came first
         target = None if out is None else open_target(Path(out))
         account.require_unspent(spend_again, entered=account.unfinished)
         opened = OpenRelease(account, target, seed, spend_again)
@@ -398,7 +398,7 @@ def private_summary(
     seconds: float,
     warnings: tuple[str, ...],
 ) -> dict[str, Any]:
-    """settlement.json: private to the analyst's side, since it holds unprotected functions of the data."""
+    """The content of settlement.json: private to the analyst's side, as it holds unprotected functions of the data."""
     return {
         "format": "truthful/settlement/2",
         "private": "Not for publication: this file holds unprotected functions of people's data.",

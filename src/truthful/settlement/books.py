@@ -1,4 +1,4 @@
-"""The books of a settlement: who was paid what, and each player's receipt, written as the players come."""
+"""The books of a settlement: everybody's payment, and each player's receipt, written as the players come."""
 
 from __future__ import annotations
 
@@ -20,16 +20,16 @@ from truthful.release import read_release
 from truthful.scoring import PAYMENT_STEPS
 
 KEPT = ("all", "payments")
-#: The column of what is paid in coins: of payments alone, as a receipt holds what follows from the release.
+#: The column of the amount paid in coins: only in payments, as a receipt holds what follows from the release.
 PAID = "paid"
 
-#: What decided a payment.
+#: The steps to a payment.
 SCORES = ("leverage", "noise_scale", "peer_prediction", "own_prediction")
 
 
 @dataclass(frozen=True)
 class PaidTotals:
-    """How many players were paid how much, exactly, and the extremes, for the private summary."""
+    """The number of players paid, the exact total, and the extremes, for the private summary."""
 
     players: int = 0
     total: Fraction = Fraction(0)
@@ -48,21 +48,21 @@ class PaidTotals:
 
 
 def paid_in(payments: Floats, coins: Ints) -> PaidTotals:
-    """Payments are whole numbers of steps, and paid in coins."""
+    """Totals of payments, which are whole numbers of steps, and of coins."""
     steps = np.rint(payments * PAYMENT_STEPS).astype(np.int64)
     ends = payments.min(initial=np.inf), payments.max(initial=-np.inf)
     return PaidTotals(len(payments), Fraction(_sum(steps), PAYMENT_STEPS), *ends, _sum(coins))
 
 
 def _sum(integers: Ints) -> int:
-    """In two parts, so that no sum overflows."""
+    """Sum in two parts, so that nothing overflows."""
     return int((integers >> 32).sum()) * 2**32 + int((integers & 0xFFFFFFFF).sum())
 
 
 class Books:
-    """Takes receipts batch by batch; payments are some of their columns.
+    """Takes receipts batch by batch; payments are a subset of their columns.
 
-    `task` is the second pass as workers make it for these books, and `write` takes what it gives.
+    `task` is the second pass as workers run it for these books, and `write` takes its results.
     """
 
     def task(self, pay: Any) -> Any:
@@ -99,12 +99,12 @@ class MemoryBooks(Books):
 class FileBooks(Books):
     """Books written to a directory in constant memory: payments as Parquet and CSV, receipts as Parquet.
 
-    `kept` says which: "all", or "payments" for payments.parquet alone.
+    `kept`: "all", or "payments" for payments.parquet alone.
     """
 
     def __init__(self, directory: Path, kept: str) -> None:
         self._directory, self._kept = directory, kept
-        self._writers: list[tuple[Any, bool]] = []  # and whether it is for payments alone
+        self._writers: list[tuple[Any, bool]] = []  # and whether it writes payments alone
 
     def write(self, receipts: Any) -> None:
         paid, receipts = payments_of(receipts), receipts_of(receipts)
@@ -124,17 +124,17 @@ class FileBooks(Books):
 
 
 def payments_of(paid: Any) -> Any:
-    """Of a table or batch of what was paid, what the payer may see; everything else is the player's own."""
+    """The columns of a table or batch that the payer may see; all others are the player's own."""
     return paid.select(["player", "payment", PAID])
 
 
 def receipts_of(paid: Any) -> Any:
-    """Of a table or batch of what was paid, everybody's receipt."""
+    """Everybody's receipt, from a table or batch of payments."""
     return paid.select([name for name in paid.schema.names if name != PAID])
 
 
 def read_bill(directory: Path) -> Bill:
-    """What a settlement in a directory owes, in coins."""
+    """The debts of a settlement in a directory, in coins."""
     currency = read_release(directory / "release.json").payment.currency
     try:
         paid = pa.parquet.read_table(directory / PAYMENTS)
@@ -151,10 +151,10 @@ def read_bill(directory: Path) -> Bill:
 
 
 def parquet_writer(path: Path, schema: Any) -> Any:
-    """Each column as it is smallest for little time.
+    """A writer that encodes each column well at little cost.
 
-    Payments and scores hardly repeat, so that compressing them takes longer than computing them. Numbers of players
-    follow each other and groups are bits: to encode them as such is smaller and quicker than to compress them.
+    Payments and scores hardly repeat, so compressing them takes longer than computing them. Player numbers are
+    consecutive and groups are bits: encoding these as such is smaller and faster than compression.
     """
     texts = {field.name for field in schema if pa.types.is_string(field.type)}
     numbered = {"player"} - texts

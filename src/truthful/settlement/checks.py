@@ -1,9 +1,9 @@
-"""What is checked of those who answered before anything is drawn, from features and public numbers alone.
+"""Checks of those who answered, before anything is drawn, from features and public numbers alone.
 
 Answers are not looked at: whatever is refused here is refused whatever anybody said. Where records are protected,
 features are looked at only where the estimate rests on a declared design, and only to refuse features that contradict
-it (`require_design`): a refusal is told to the analyst, who holds the records, and nothing is drawn or published. With
-people who follow the design it is rarer than one in a million, whoever takes part.
+it (`require_design`): only the analyst, who holds the records, learns of a refusal, and nothing is drawn or published.
+If people follow the design it is rarer than one in a million, whoever takes part.
 """
 
 from __future__ import annotations
@@ -32,20 +32,21 @@ from truthful.share_release import ShareRelease
 from truthful.study import Study
 from truthful.study.features import INTERCEPT, Encoding, Interaction, Levels, Numeric
 
-#: Gives rows, players and features on the grid, part by part.
+#: Yields rows, players and features on the grid, part by part.
 FeatureParts = Callable[[], Iterator[tuple[Any, Any, Floats]]]
-#: A level that fewer people have is not published: with two or three, sums all but give their features away.
+#: A level that fewer people have is not published, nor a pair of levels: with two or three people, sums nearly give
+#: their features away.
 FEWEST_ALIKE, FEWEST_TOGETHER = 10, 3
-#: How rarely people whose features follow the declared design may be taken for others.
+#: The chance of refusing people whose features do follow the declared design.
 FALSE_ALARM = 1e-6
-#: How much more than promised may be found: of lies, and of anything else, for rounding.
+#: Slack beyond the promise: for lies, and for anything else, for rounding.
 SPARE_LIE, SPARE = 0.05, 1e-6
-#: Up to so many people everybody's own numbers are measured; of more, bounds from sums alone, if they are enough.
+#: Up to this many people everybody's own numbers are measured; beyond, bounds from sums alone, if good enough.
 MEASURED = 500_000
 
 
 def require_people(plan: Plan, players: int) -> None:
-    """Refuse more people than the budget covers, and fewer than anything can be told from."""
+    """Refuse more people than the budget covers, and too few to estimate anything."""
     if players > plan.players:
         again = f"--players {players}" if plan.roster is None else "a roster of all of them"
         raise Refused(
@@ -61,7 +62,9 @@ def require_people(plan: Plan, players: int) -> None:
 
 
 def require_no_dropping(mechanism: SumRelease, on_bad: str) -> None:
-    """Where answers are protected, the features of those who take part are published: no answer may decide who does."""
+    """Refuse on_bad = "drop" where answers are protected: features of participants are published, so no answer may
+    decide who takes part.
+    """
     if mechanism.protects == "answers" and on_bad == "drop":
         raise Refused(
             Option("on_bad", "drop"),
@@ -73,7 +76,7 @@ def require_no_dropping(mechanism: SumRelease, on_bad: str) -> None:
 
 
 def require_whole_answers(study: Study, on_bad: str) -> None:
-    """Between two answers there is none to move a bad one to."""
+    """Refuse on_bad = "clip" where no answers lie between two others."""
     if study.shares is not None and on_bad == "clip":
         raise Refused(
             Option("on_bad", "clip"),
@@ -84,9 +87,9 @@ def require_whole_answers(study: Study, on_bad: str) -> None:
 
 
 def require_common_levels(study: Study, cells: LevelCounts) -> tuple[str, ...]:
-    """Refuse levels that very few people have, and two that interact, unless features are no secret.
+    """Refuse rare levels, and rare pairs of levels that interact, unless features are no secret.
 
-    Gives warnings of other rare pairs.
+    Returns warnings of other rare pairs.
     """
     declared = study.declared.privacy
     if study.assigned or not study.publishes_matrix or (declared is not None and declared.features_public):
@@ -116,7 +119,7 @@ def require_common_levels(study: Study, cells: LevelCounts) -> tuple[str, ...]:
 
 
 def _published_counts(study: Study, cells: LevelCounts) -> Iterator[tuple[Any, ...]]:
-    """How many people have each level, and each two levels that interact: names, levels and counts."""
+    """The number of people with each level, and each pair of levels that interact: names, levels and counts."""
     levels = {feature.name: feature.levels for feature in study.features if feature.levels is not None}
     for name, counts in cells.levels.items():
         yield (name,), (levels[name],), counts
@@ -128,8 +131,10 @@ def _published_counts(study: Study, cells: LevelCounts) -> Iterator[tuple[Any, .
 
 @dataclass(frozen=True, eq=False)
 class PeopleFound:
-    """What features say of those who answered: what can be guaranteed for them, warnings for the analyst, where they
-    differ most from a declared design, and the features on the grid if they may be looked at and are not too many."""
+    """Findings from the features of those who answered: what can be guaranteed for them, warnings for the analyst,
+    their largest difference from a declared design, and the features on the grid if they may be looked at and are not
+    too many.
+    """
 
     guarantees: Guarantees
     warnings: tuple[str, ...]
@@ -138,9 +143,9 @@ class PeopleFound:
 
 
 def find_people(plan: Plan, sums: Sums, cells: LevelCounts, people: FeatureParts) -> PeopleFound:
-    """Look at those who answered; refused if nothing can be settled for them, whatever is accepted.
+    """Look at those who answered; refuse if nothing can be settled for them, whatever is accepted.
 
-    Answers have no part in it. Where records are protected, features may only lead to a refusal.
+    Answers play no part. Where records are protected, features may only lead to a refusal.
     """
     require_people(plan, sums.count)
     difference = design_difference(plan.study, sums, cells)
@@ -157,7 +162,7 @@ def people_measured(
 ) -> tuple[Geometry, Floats | None]:
     """The geometry of those who answered, and their features on the grid unless they are very many.
 
-    Nobody may be more than half of what is known of people like her.
+    Nobody may be more than half of the evidence about people like her.
     """
     require_invertible(sums.matrix, plan.study.declared.encoding.column_names)
     if sums.count > MEASURED:
@@ -184,7 +189,7 @@ def _belief_rows(study: Study, kx: Floats, sums: Sums) -> Floats | None:
 
 
 def _require_payable(plan: Plan, believed: Floats | None) -> None:
-    """Refuse people of whom somebody could owe money: differences weigh more among them than in the plan."""
+    """Refuse people among whom somebody could owe money: differences weigh more there than in the plan."""
     mechanism = plan.mechanism
     if not isinstance(mechanism, AskedRelease) or believed is None:
         return
@@ -196,9 +201,9 @@ def _require_payable(plan: Plan, believed: Floats | None) -> None:
 
 
 def _many_measured(plan: Plan, mechanism: SumRelease, sums: Sums, people: FeatureParts) -> Geometry:
-    """From sums alone, if what follows from them is as good as promised; else everybody is looked at, part by part."""
+    """The geometry from sums alone, if its bounds are as good as promised; else everybody is measured, part by part."""
     encoding = plan.study.declared.encoding
-    least = 1 / encoding.scale if encoding.intercept else 0.0  # ‖x‖ is at least that of the intercept
+    least = 1 / encoding.scale if encoding.intercept else 0.0  # ‖x‖ is at least the intercept's entry
     found = coarse(sums, least, mechanism.norm)
     if not isinstance(mechanism, OneRelease):
         return _many_with_beliefs(plan, found, sums, people)
@@ -214,7 +219,7 @@ def _many_measured(plan: Plan, mechanism: SumRelease, sums: Sums, people: Featur
 
 
 def _many_with_beliefs(plan: Plan, found: Geometry, sums: Sums, people: FeatureParts) -> Geometry:
-    """Bounds from sums, and what people believe, part by part: without features all believe the same."""
+    """Bounds from sums, with people's beliefs gathered part by part; without features all believe the same."""
     study, believed = plan.study, None
     group = group_beliefs if study.levels is None else asked_bounds.group_levels
     for _, _, kx in people() if study.features else [(None, None, np.full((1, 1), float(GRID)))]:
@@ -246,7 +251,7 @@ def _require_company(h: Floats, rows: Any, ids: Any) -> None:
 
 @dataclass(frozen=True)
 class Difference:
-    """By how much the second moments of those who answered differ most from the declared ones, and in words at what.
+    """The largest difference between respondents' second moments and the declared ones, with words that locate it.
 
     `size` is in units of what chance allows.
     """
@@ -256,11 +261,11 @@ class Difference:
 
 
 def design_difference(study: Study, sums: Sums, cells: LevelCounts) -> Difference | None:
-    """Where the features of those who answered differ most from the declared design; None if none is declared.
+    """The largest difference between respondents' features and the declared design; None if none is declared.
 
-    If they follow it, no difference is above 1, but with probability `FALSE_ALARM`: Hoeffding's inequality for every
-    entry of XᵀX/n, in which a square lies within 1/d, any other product within 2/d, and all within 1 on the unit ball.
-    What one feature does alone is told rather than what two do together.
+    If they follow it, no difference exceeds 1, except with probability `FALSE_ALARM`: Hoeffding's inequality for every
+    entry of XᵀX/n, in which a square ranges over 1/d, any other product over 2/d, and all over 1 on the unit ball. A
+    difference in one feature alone is reported before one of two together.
     """
     declared, encoding = study.second_moments, study.declared.encoding
     if declared is None or not encoding.features:
@@ -283,7 +288,7 @@ def design_difference(study: Study, sums: Sums, cells: LevelCounts) -> Differenc
 def _describe_difference(
     study: Study, found: Floats, declared: Floats, cells: LevelCounts, at: tuple[int, int]
 ) -> str:
-    """In which way features differ from the design, where this entry of their second moments does."""
+    """Say how features differ from the design, at this entry of their second moments."""
     encoding = study.declared.encoding
     one, name = (encoding.column_names[column] for column in at)
     feature = next((term for term in encoding.terms if term.name == name), None)
@@ -333,7 +338,7 @@ def level_shares(encoding: Encoding, feature: Levels, moments: Floats) -> Floats
 
 
 def require_design(plan: Plan, difference: Difference | None) -> None:
-    """Refuse features that contradict the declared design, where the estimate rests on it: it would be wrong."""
+    """Refuse features that contradict the declared design, where the estimate rests on it and would be wrong."""
     if plan.mechanism.estimator != "known-design" or difference is None or difference.size <= 1:
         return
     instead = (
@@ -350,7 +355,7 @@ def require_design(plan: Plan, difference: Difference | None) -> None:
 
 
 def require_promised(plan: Plan, people: PeopleFound, players: int, accept_less: bool) -> None:
-    """Refuse to settle for less than was promised, unless the analyst accepts it. The cap holds in any case."""
+    """Refuse to settle for less than promised, unless the analyst accepts it. The cap holds in any case."""
     found, difference = people.guarantees, people.difference
     promised, why = plan.guarantees, ""
     if players < plan.answering:
@@ -381,7 +386,7 @@ def require_promised(plan: Plan, people: PeopleFound, players: int, accept_less:
 
 
 def _covers_cap(plan: Plan, found: Guarantees) -> bool:
-    """Whether payments to those who answered cannot add up to more than the promised cap, if there is one."""
+    """Whether payments to respondents stay within the promised cap, if there is one."""
     cap, most = found.budget.cap, plan.guarantees.budget.cap
     return cap is None or most is None or cap <= most * (1 + SPARE)
 
@@ -390,7 +395,7 @@ def _less(plan: Plan, found: Guarantees) -> list[str]:
     """In what the guarantees for those who answered fall short of the promised ones."""
     compared = [("lies pay up to", "truthfulness", "lie")]
     if plan.study.levels is not None and plan.study.shares is None:
-        # Where people are asked for predictions, lies about numbers are told in answers alone.
+        # Where people are asked for predictions, lies about numbers are measured in answers.
         compared.append(("lies pay up to", "truthfulness", "lie_in_answer"))
     compared += [
         ("steps from which no lie pays are", "truthfulness", "steps"),
@@ -409,7 +414,7 @@ def _less(plan: Plan, found: Guarantees) -> list[str]:
 
 
 def _instead(now: float | None, before: float) -> str:
-    """Two numbers, in as many digits as tell them apart."""
+    """Two numbers, with as many digits as tell them apart."""
     if now is None:
         return f"any size instead of {number(before)}"
     digits = next((k for k in range(3, 9) if number(now, k) != number(before, k)), 9)

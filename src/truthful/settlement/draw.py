@@ -1,9 +1,9 @@
-"""What chance decides of a release follows from a secret key of the study and from the exact statistics.
+"""Randomness of a release: derived from a secret key of the study and the exact statistics.
 
-The same statistics give the same draw, whatever was killed, restored or copied meanwhile; others give a draw that has
-nothing to do with it. So a settlement that is done again releases the same once more and spends nothing, and no draw
-has to be kept. The key is made once, lies beside the ledger, and is destroyed when the release is in its place: with
-it, whoever guesses the statistics could take the noise away.
+The same statistics give the same draw, whatever was killed, restored or copied meanwhile; other statistics give an
+independent draw. So a repeated settlement releases the same again and spends nothing, and no draw has to be stored. The
+key is made once, lies beside the ledger, and is destroyed when the release is in place: with it, anybody who guesses
+the statistics could remove the noise.
 """
 
 from __future__ import annotations
@@ -21,17 +21,17 @@ from truthful.estimators.sensitivity import AddNoise, Query
 from truthful.files import sha256, sync, write_atomically
 from truthful.lattice import KEY_BYTES, Bits, KeyedBits, SeededBits, sample, sample_sup
 
-#: Of this derivation and this sampler. Whoever changes either changes it: two ways of drawing from one stream of bits
+#: The version of this derivation and this sampler. Change it with either: two ways of drawing from one stream of bits
 #: would give two draws that are not independent.
 LABEL = "truthful/draw/1"
 
 
 @dataclass(frozen=True, eq=False)
 class Chance:
-    """All randomness of one plan with one set of statistics, and the name by which the ledger knows it.
+    """All randomness of one plan with one set of statistics, and its name in the ledger.
 
-    `secret` decides what is drawn besides noise: the rounding to coins, and the salt of a matrix that is kept back. The
-    name says nothing of it: ledgers outlive what they name.
+    `secret` determines the other draws: the rounding to coins, and the salt of a matrix that is withheld. The name
+    reveals nothing of it: ledgers outlive what they name.
     """
 
     name: str
@@ -46,19 +46,19 @@ def keyed_chance(key: bytes, plan_sha256: str, statistics: str) -> Chance:
 
 
 def derived_name(key: bytes, use: str, plan_sha256: str, about: str) -> str:
-    """128 bits that follow from the key and from what they are used for."""
+    """128 bits derived from the key and their use."""
     return f"{KeyedBits(key, f'{LABEL}/{use}/{plan_sha256}/{about}').bits(128):032x}"
 
 
 def seeded_chance(seed: int, plan_sha256: str, statistics: str) -> Chance:
-    """That of a rehearsal: repeatable, and no protection to anybody."""
+    """A rehearsal's randomness: repeatable, and no protection to anybody."""
     name = sha256([LABEL, seed, plan_sha256, statistics])[:32]
     return Chance(name, str(seed), SeededBits(seed))
 
 
 @dataclass(frozen=True)
 class Draw:
-    """What chance decided: the released lattice points, in their order, and names as `Chance` has them."""
+    """The outcome of chance: the released lattice points, in order, and names as in `Chance`."""
 
     name: str
     secret: str
@@ -66,7 +66,7 @@ class Draw:
 
 
 class Drawing:
-    """Answers queries with exact lattice noise and keeps what it released."""
+    """Answers queries with exact lattice noise, and records its answers."""
 
     def __init__(self, bits: Bits) -> None:
         self._bits = bits
@@ -84,7 +84,7 @@ class Drawing:
 
 
 def replay(answers: Sequence[tuple[int, ...]]) -> AddNoise:
-    """Answers queries with what was released before, in the same order."""
+    """Answer queries with an earlier release, in the same order."""
     remaining = iter(answers)
 
     def answer(query: Query, epsilon: Fraction) -> Sequence[int]:
@@ -97,12 +97,12 @@ def replay(answers: Sequence[tuple[int, ...]]) -> AddNoise:
 
 
 def key_path(directory: Path, plan_sha256: str) -> Path:
-    """Where the key of a plan lies: beside the ledger."""
+    """The path of a plan's key, beside the ledger."""
     return directory / f"draw-{plan_sha256[:16]}.key"
 
 
 def read_key(path: Path) -> bytes | None:
-    """The key, if there is one: a file of zeros was about to be removed."""
+    """The key, if there is one; a file of zeros is a key about to be removed."""
     try:
         text = path.read_bytes()
     except FileNotFoundError:
@@ -118,7 +118,7 @@ def read_key(path: Path) -> bytes | None:
 
 
 def made_key(path: Path) -> bytes:
-    """The key, made if there is none: durable, and its owner's alone, before anything can follow from it."""
+    """The key, made if there is none: durable, and readable by its owner alone, before anything is derived from it."""
     key = read_key(path)
     if key is None:
         key = secrets.token_bytes(KEY_BYTES)
@@ -127,7 +127,7 @@ def made_key(path: Path) -> bytes:
 
 
 def destroy_key(path: Path) -> None:
-    """Overwrite and remove it. What a disk, or a backup, keeps of it is out of our reach."""
+    """Overwrite and remove the key. Copies that a disk or a backup keeps are out of reach."""
     if not path.exists():
         return
     with open(path, "r+b") as file:

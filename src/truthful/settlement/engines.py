@@ -1,4 +1,4 @@
-"""Engines: who works on the pieces of the reports. Results come in the order of the pieces, whoever was first."""
+"""Engines, which run tasks on pieces of the reports. Results come in the order of the pieces."""
 
 from __future__ import annotations
 
@@ -37,20 +37,20 @@ P = TypeVar("P")
 T = TypeVar("T")
 Task = Callable[[P], Iterator[T]]
 
-WAITING = 2  # results of a piece that may wait to be taken
+WAITING = 2  # results of a piece that may wait in the queue
 
 
 class Engine(Protocol):
-    """Workers, and how what they find gets from them to here."""
+    """Workers, and how their results get here."""
 
     def run(self, task: Task[P, T], pieces: Iterable[P]) -> Iterator[T]: ...  # in the order of the pieces
     def pieces(self, reports: Reports) -> Iterator[Piece]: ...
-    def duplicates(self, reports: Reports) -> Any: ...  # Duplicates, or what does the same
+    def duplicates(self, reports: Reports) -> Any: ...  # Duplicates, or its equivalent
     def books(self, directory: Path, kept: str) -> Books: ...
 
 
 class Threads:
-    """Threads of this process, one for each processor: tasks spend their time in code that runs beside others."""
+    """Threads of this process, one per processor: tasks spend their time in code that runs in parallel."""
 
     def __init__(self, workers: int | None = None) -> None:
         self.workers = workers or len(os.sched_getaffinity(0))
@@ -59,14 +59,14 @@ class Threads:
         return reports.pieces()
 
     def duplicates(self, reports: Reports) -> Duplicates:
-        """Reports that are in memory anyway may have their hashes there."""
+        """Duplicates, with hashes in memory if the reports are in memory anyway."""
         return Duplicates(in_memory=max(IN_MEMORY, reports.rows or 0) if reports.in_memory else IN_MEMORY)
 
     def books(self, directory: Path, kept: str) -> FileBooks:
         return FileBooks(directory, kept)
 
     def run(self, task: Task[P, T], pieces: Iterable[P]) -> Iterator[T]:
-        """What the task gives for each piece, in order. Workers that are ahead wait: memory does not grow."""
+        """Results of the task for each piece, in order. Workers that are ahead wait: memory does not grow."""
         if self.workers == 1:
             for piece in pieces:
                 yield from task(piece)
@@ -88,7 +88,7 @@ class Threads:
 
 
 class _Done:
-    """The end of a piece's results."""
+    """Marks the end of a piece's results."""
 
 
 def _work(task: Task[P, T], piece: P, results: queue.Queue[Any], stop: threading.Event) -> None:
@@ -135,7 +135,7 @@ class HashFile:
 
 
 def file_hashes(gather: Gathering, directory: Path, piece: Piece) -> Iterator[Any]:
-    """A first pass that leaves its hashes in a file, and gives only its name."""
+    """A first pass that writes its hashes to a file, and returns only its name."""
     path = directory / f"{piece.number:05d}.npy"
     for part in gather(piece):
         with written_whole(path) as temporary, open(temporary, "wb") as file:
@@ -144,19 +144,19 @@ def file_hashes(gather: Gathering, directory: Path, piece: Piece) -> Iterator[An
 
 
 def repeated_within(paths: Sequence[str], within: Range) -> Iterator[Hashes]:
-    """The hashes of a range that come more than once in all files together."""
+    """Hashes in this range that occur more than once in all files together."""
     found, (low, high) = [NOTHING], map(np.uint64, within)
     for path in paths:
-        hashes = np.load(path, mmap_mode="r")  # only what is looked at is read
+        hashes = np.load(path, mmap_mode="r")  # only the parts used are read
         rows = slice(np.searchsorted(hashes, low, "left"), np.searchsorted(hashes, high, "right"))
         found.append(np.array(hashes[rows]))
     yield repeated_in(np.concatenate(found))
 
 
 class FiledDuplicates:
-    """Does what Duplicates does, with hashes that lie in a directory shared by all workers.
+    """Like Duplicates, with hashes in a directory shared by all workers.
 
-    `run` has a task done for each of some ranges, by whichever worker.
+    `run` executes a task for each of some ranges, on any worker.
     """
 
     def __init__(
@@ -180,7 +180,7 @@ class FiledDuplicates:
         self._files.append(hashes)
 
     def repeated(self) -> Hashes:
-        """The hashes that came more than once, each once, ascending."""
+        """Hashes that occur more than once, each once, ascending."""
         count = sum(file.count for file in self._files)
         task = partial(repeated_within, [file.path for file in self._files if file.count])
         return np.concatenate([NOTHING, *self._run(task, ranges(-(-count // self._in_memory)))])
@@ -194,7 +194,7 @@ class FiledDuplicates:
 
 
 def ranges(number: int) -> Iterator[Range]:
-    """So many ranges of nearly equal length that make up all 64-bit values: keyed hashes fill them evenly."""
+    """This many ranges of nearly equal length that cover all 64-bit values: keyed hashes fill them evenly."""
     for k in range(number):
         yield k * 2**64 // number, (k + 1) * 2**64 // number - 1
 
@@ -205,9 +205,9 @@ Paying = Callable[[Piece], Iterator[tuple[Any, PaidTotals]]]
 def write_parts(
     pay: Paying, books: tuple[Path, ...], piece: Piece
 ) -> Iterator[tuple[str | None, PaidTotals]]:
-    """A second pass that leaves its books in files, and gives only their name and what was paid.
+    """A second pass that writes its books to files, and returns only their name and the totals paid.
 
-    Parts depend on their piece alone: done again, after a worker was lost, they are the same to the byte.
+    Parts depend on their piece alone: repeated after the loss of a worker, they are the same to the byte.
     """
     name, paid = f"part-{piece.number:05d}.parquet", PaidTotals()
     writers: list[Any] = []
@@ -234,8 +234,8 @@ def _open_part(path: Path, schema: Any) -> Iterator[Any]:
 class PartBooks(Books):
     """Books in a directory that all workers share.
 
-    They are built under a name that is used once, and then moved in one step. So a worker that was given up, but still
-    works, meets nobody's books but its own, and none that are finished.
+    They are built under a name used once, then moved in one step. So a worker that was given up, but still runs,
+    touches only books of its own, and no finished ones.
     """
 
     def __init__(self, directory: Path, kept: str) -> None:
@@ -247,7 +247,7 @@ class PartBooks(Books):
         return partial(write_parts, pay, self._books)
 
     def write(self, name: str | None) -> None:
-        """Take note of a part that a worker has written."""
+        """Record a part that a worker has written."""
         for book in self._books:
             if name is not None and not (book / name).exists():
                 raise InputError(
@@ -264,22 +264,22 @@ class PartBooks(Books):
         if exception[0] is None:
             for book in self._books:
                 for debris in book.rename(self._directory / book.name).glob(".*"):
-                    debris.unlink()  # what killed workers left half written
+                    debris.unlink()  # left half written by workers that were killed
 
 
 ENGINES = ("threads", "dask")
-LEAST_ROWS, MOST_ROWS = 1 << 18, 1 << 22  # of a piece
-PIECES = 64  # that there are at least, of many rows, so that few workers end together
+LEAST_ROWS, MOST_ROWS = 1 << 18, 1 << 22  # rows of a piece
+PIECES = 64  # the least number of pieces of many rows, so that workers end at about the same time
 LOST = "The Dask scheduler was lost. Nothing was published; start it and settle again."
 WAIT = 60  # seconds for a scheduler, and for its first worker
 
 
 class ClusterLost(TruthfulError):
-    """The workers, or the scheduler that leads them, are gone."""
+    """The workers, or their scheduler, are gone."""
 
 
 class Cluster:
-    """The workers of a Dask scheduler. `directory` is one that they and this process share."""
+    """The workers of a Dask scheduler, who share `directory` with this process."""
 
     def __init__(self, client: Any, directory: Path) -> None:
         self._client, self._directory = client, directory
@@ -296,10 +296,10 @@ class Cluster:
         return PartBooks(directory.absolute(), kept)
 
     def run(self, task: Task[P, T], pieces: Iterable[P]) -> Iterator[T]:
-        """What the task gives for each piece, in order."""
+        """Results of the task for each piece, in order."""
         if self._client.status == "closed":  # between two passes
             raise ClusterLost(LOST)
-        # Submitted, not scattered: a worker that held the task and is lost takes nothing with it.
+        # Submitted, not scattered: losing a worker that holds the task loses nothing else.
         held = self._client.submit(_same, task, pure=False)
         futures = self._client.map(_run, list(pieces), task=held, version=__version__, pure=False)
         waiting = deque(futures)
@@ -315,7 +315,7 @@ class Cluster:
 
 @contextmanager
 def open_engine(name: str, scheduler: Any, reports: Reports, directory: Path | None) -> Iterator[Engine]:
-    """The engine that `require_engine` has let pass: Dask's workers share a directory, threads need none."""
+    """Open an engine that `require_engine` accepts: Dask's workers share a directory, threads need none."""
     if name == "threads" or directory is None:
         yield Threads()
         return
@@ -331,7 +331,7 @@ def open_engine(name: str, scheduler: Any, reports: Reports, directory: Path | N
 
 
 def require_engine(name: str, scheduler: Any, directory: object) -> None:
-    """Refuse, before anything is read, what cannot be."""
+    """Refuse impossible combinations before anything is read."""
     check.choice("engine", name, ENGINES)
     if name == "threads" and scheduler is not None:
         raise InputError(
@@ -351,7 +351,7 @@ def require_engine(name: str, scheduler: Any, directory: object) -> None:
 
 @contextmanager
 def _connect(scheduler: Any) -> Iterator[Any]:
-    """A client of the scheduler, which is an address, one of Dask's cluster objects, or one that is started here."""
+    """A client of the scheduler: an address, one of Dask's cluster objects, or a cluster started here."""
     try:
         import distributed
     except ImportError:
@@ -375,7 +375,7 @@ def _connect(scheduler: Any) -> Iterator[Any]:
 def _local_cluster() -> Iterator[Any]:
     """A process for each processor of this machine.
 
-    With keys that are made for it: else whoever has an account here could connect, and run what he likes as us.
+    They use keys made for it: else anybody with an account here could connect and run code as us.
     """
     import distributed
 
@@ -387,7 +387,7 @@ def _local_cluster() -> Iterator[Any]:
                 processes=True,
                 security=True,
                 dashboard_address=None,
-                scheduler_kwargs={"dashboard_address": "127.0.0.1:0"},  # its port; there is nothing to see
+                scheduler_kwargs={"dashboard_address": "127.0.0.1:0"},  # its port; there is no dashboard
                 silence_logs=logging.CRITICAL,
                 local_directory=scratch,
             )
@@ -397,8 +397,8 @@ def _local_cluster() -> Iterator[Any]:
 
 @contextmanager
 def _interrupts_held() -> Iterator[None]:
-    """Ctrl-C waits for the end of the block, and processes started in it never see one: the driver ends them."""
-    resource_tracker.ensure_running()  # else the first process starts it, and is open to interrupts again
+    """Hold Ctrl-C until the end of the block; processes started in it never see one: the driver ends them."""
+    resource_tracker.ensure_running()  # else the first process would start it, and expose it to interrupts again
     before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
     try:
         yield

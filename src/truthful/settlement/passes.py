@@ -1,5 +1,6 @@
 """The passes over the reports: exact sums, then, given the release, everybody's payment. Between them features may be
-looked at again."""
+read again.
+"""
 
 from __future__ import annotations
 
@@ -32,13 +33,13 @@ from truthful.study.declaration import PLAYER
 
 @dataclass(frozen=True, eq=False)
 class Gathered:
-    """What the first pass leaves of a piece: exact sums, and what was found of records, levels and players."""
+    """The result of the first pass over a piece: exact sums, and findings about records, levels and players."""
 
     sums: Sums
     cells: LevelCounts
     account: BadRecords
-    hashes: Any  # of all players, or where they lie
-    most: int = 0  # what they can be due together, in millionths, where that follows from features
+    hashes: Any  # of all players, or where they are stored
+    most: int = 0  # the most they can be due together, in millionths, where that depends on features
 
 
 def gather_piece(
@@ -51,9 +52,9 @@ def gather_piece(
     piece: Piece,
     most_of: MostOf | None = None,
 ) -> Iterator[Gathered]:
-    """The first pass: check every record, add up products with its instruments, and the most that people can be due.
+    """The first pass: check every record, sum products with its instruments, and the most that people can be due.
 
-    Hashes are given as long as no repeats are known: players with two records are looked for once.
+    Hashes are included until repeats are known: players with two records are searched for once.
     """
     intake = Intake(study, on_bad, repeats=repeats)
     tally, cells = SumsTally(study.dimension, transform, norm), LevelCounts.zero(study)
@@ -74,20 +75,20 @@ def gather_piece(
 def measure_piece(
     study: Study, on_bad: str, repeats: Repeats, piece: Piece
 ) -> Iterator[tuple[Rows, Any, Floats]]:
-    """A look at features alone: the row of every good record, its player, and her features on the grid."""
+    """A pass over features alone: the row of every good record, its player, and her features on the grid."""
     for batch in Intake(study, on_bad, repeats=repeats).batches(piece):
         yield batch.rows, batch.players, batch.on_grid()[0]
 
 
 def suspect_piece(key: bytes, repeated: Hashes, piece: Piece) -> Iterator[list[tuple[int, str | int]]]:
-    """A look at the ids that share a hash: the rows of a piece that have one, and their players."""
+    """A pass over ids that share a hash: the rows of a piece that have one, and their players."""
     yield list(suspects(piece.only(PLAYER).batches(), piece.first_row, key, repeated))
 
 
 def pay_piece(
     study: Study, on_bad: str, repeats: Repeats, master: Paymaster, till: Till, piece: Piece
 ) -> Iterator[tuple[Any, PaidTotals]]:
-    """The second pass: each player's record as it was used and what came of it, and what was paid, batch by batch."""
+    """The second pass: each player's record as used and its results, and totals paid, batch by batch."""
     lot = till.lots[piece.number]
     for batch in Intake(study, on_bad, repeats=repeats).batches(piece):
         grid, records = batch.on_grid(), batch.records
@@ -102,14 +103,15 @@ def pay_piece(
         yield receipts, paid_in(scored.payment, coins)
 
 
-#: The most that people of these features on the grid can be due, in millionths.
+#: The most that people with these features on the grid can be due, in millionths.
 MostOf = Callable[[Floats], Floats]
 
 
 @dataclass(frozen=True, eq=False)
 class Till:
-    """What rounds payments to coins (`truthful.coins`): the lot of each piece's first player, and what people can
-    be due, each by her features or all of them the same."""
+    """Rounds payments to coins (`truthful.coins`): the lot of each piece's first player, and the most people can be
+    due, each by her features or all alike.
+    """
 
     digits: int
     lots: tuple[Lot, ...]
@@ -117,7 +119,7 @@ class Till:
     most_each: int
 
     def most(self, kx: Floats) -> Ints:
-        """In millionths, for every player."""
+        """The most that every player can be due, in millionths."""
         each = np.full(len(kx), self.most_each) if self.most_of is None else self.most_of(kx)
         return each.astype(np.int64)
 
@@ -130,13 +132,13 @@ def open_till(digits: int, lot: Lot, statistics: Statistics, most_of: MostOf | N
     return Till(digits, tuple(lots), most_of, most_each)
 
 
-#: Told how many rows are done, and how many there are if known.
+#: Called with the number of rows done, and of all rows if known.
 RowsDone = Callable[[int, int | None], None]
 
 
 @dataclass(frozen=True, eq=False)
 class Statistics:
-    """What the first pass leaves: exact sums, how many people have which levels, and how records were treated."""
+    """The result of the first pass: exact sums, counts of levels, and how records were treated."""
 
     sums: Sums
     cells: LevelCounts
@@ -144,11 +146,11 @@ class Statistics:
     repeats: Repeats
     treated: Counts
     pieces: tuple[tuple[int, int], ...] = ()
-    """Of every piece its players, and the most that they can be due together where that follows from features."""
+    """For every piece its players, and the most they can be due together where that depends on features."""
 
     @property
     def players(self) -> int:
-        """Players in all."""
+        """The total number of players."""
         return self.sums.count
 
 
@@ -163,11 +165,11 @@ def gather(
     rows_done: RowsDone,
     most_of: MostOf | None = None,
 ) -> Statistics:
-    """First pass: check every record and add up products with its instruments, exactly.
+    """First pass: check every record and sum products with its instruments, exactly.
 
-    Bad records end it (or are left out, or moved into range, as `on_bad` says) before anything is drawn. Players
-    with two records are found by the same pass; only if there are any is the source read again without them. `key` is
-    a fresh one for that search, so that nobody can choose ids that share a hash; nothing else depends on it.
+    Bad records end it (or are dropped, or clipped, as `on_bad` says) before anything is drawn. Players with two records
+    are found by the same pass; only if there are any, the source is read again without them. `key` is a fresh one for
+    that search, so that nobody can choose ids that share a hash; nothing else depends on it.
     """
     task, repeats = partial(gather_piece, study, transform, norm, key, on_bad, most_of=most_of), NO_REPEATS
     with engine.duplicates(reports) as duplicates:
@@ -187,7 +189,7 @@ def gather(
 def measure(
     reports: Reports, study: Study, statistics: Statistics, engine: Engine
 ) -> Iterator[tuple[Rows, Any, Floats]]:
-    """Features once more: rows, players and features on the grid, of the good records in their order."""
+    """Read features again: rows, players and features on the grid, of the good records in order."""
     task = partial(measure_piece, study, statistics.on_bad, statistics.repeats)
     rows = 0
     for numbers, players, kx in engine.run(task, engine.pieces(reports)):
@@ -231,7 +233,7 @@ def _add_up(
     rows_done: RowsDone,
     take_hashes: Callable[[Any], None] | None = None,
 ) -> tuple[Sums, LevelCounts, Intake, tuple[tuple[int, int], ...]]:
-    """One pass over the reports, before it is asked whether there were bad records."""
+    """A pass over the reports, before bad records are considered."""
     intake = Intake(study, on_bad)
     intake.open(reports)
     sums, cells, pieces = Sums.zero(study.dimension), LevelCounts.zero(study), []
@@ -243,5 +245,5 @@ def _add_up(
         pieces.append((part.sums.count, part.most))
         rows_done(intake.account.all_records, reports.rows)
     reports.read_whole(intake.account.all_records)
-    pa.default_memory_pool().release_unused()  # what was read is not kept
+    pa.default_memory_pool().release_unused()  # what was read is not needed again
     return sums, cells, intake, tuple(pieces)

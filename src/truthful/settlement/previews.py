@@ -1,6 +1,6 @@
-"""What `settle` would do with these reports: the same checks in the same order, with nothing drawn, spent or written.
+"""Previews of `settle`: the same checks in the same order, with nothing drawn, spent or written.
 
-It is for the analyst, who holds the reports. Of answers it says only how many cannot be used, and never a value.
+They are for the analyst, who holds the reports. Of answers they only count unusable ones, and never show a value.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ from truthful.study.features import Levels
 
 @dataclass(frozen=True)
 class FoundNumber:
-    """A number among those who answered, and as the design declares it; None where nothing is declared or known."""
+    """A number among those who answered, and as declared by the design; None where nothing is declared or known."""
 
     feature: str
     mean: float | None
@@ -40,7 +40,7 @@ class FoundNumber:
 
 @dataclass(frozen=True)
 class FoundLevel:
-    """A level among those who answered: how many have it, their share, and the declared one. `few`: too few to hide."""
+    """A level among those who answered: its count, its share, and the declared share. `few`: too few to hide."""
 
     feature: str
     level: str
@@ -52,11 +52,11 @@ class FoundLevel:
 
 @dataclass(frozen=True, eq=False)
 class Preview:
-    """What was found of reports before they are settled.
+    """Findings about reports before they are settled.
 
     `records` are the rows, of which `people` can be used; `clipped` values are moved into their range. `bad` counts
-    what is wrong by kind, and `first` are the first such rows. `found` is what could be guaranteed for these people, if
-    they could be settled at all. `spent` is the ε that the study's ledger has; `refusals` are what `settle` would say.
+    faults by kind, and `first` are the first such rows. `found` is what could be guaranteed for these people, if they
+    could be settled at all. `spent` is the ε in the study's ledger; `refusals` are the messages of `settle`.
     """
 
     where: str
@@ -80,11 +80,11 @@ class Preview:
 
     @property
     def reasons(self) -> tuple[str, ...]:
-        """Why `settle` would refuse, in its words, but for bad values, which it quotes: they may be answers."""
+        """Reasons why `settle` would refuse, in its words, but without bad values, which may be answers."""
         return tuple(map(_reason, self.refusals))
 
     def record(self) -> dict[str, Any]:
-        """As JSON has it. Values of bad records are left out: they may be answers."""
+        """The preview as JSON. Values of bad records are left out: they may be answers."""
         return {
             "settles": self.settles,
             "refusals": list(self.reasons),
@@ -113,10 +113,10 @@ def preview(
     accept_less: bool = False,
     progress: Progress | None = None,
 ) -> Preview:
-    """Look at reports as `settle` does before it draws: nothing is drawn, spent or written.
+    """Check reports as `settle` does before it draws: nothing is drawn, spent or written.
 
     reports, columns, on_bad and accept_less are as for `settle`. If there are bad records that it would refuse, all
-    else is said of the good ones.
+    else is about the good ones.
     """
     study, mechanism, refusals = plan.study, plan.mechanism, list[TruthfulError]()
     spent, statistics, found = 0.0, None, None
@@ -146,7 +146,7 @@ def preview(
 
 @contextmanager
 def _note_refusals(refusals: list[TruthfulError]) -> Iterator[None]:
-    """Note what is refused, and go on."""
+    """Note a refusal, and go on."""
     try:
         yield
     except TruthfulError as refusal:

@@ -1,8 +1,8 @@
 """Settle: from a plan and a source of reports to one private release and everybody's payment.
 
 One report flows through: range check → grid → sums → (estimate) → payment → receipt. Two passes over the source, in
-constant memory: the first ends in exact sums; features are checked, and what can be guaranteed for those who answered;
-the noise is drawn; the second pays.
+constant memory: the first ends in exact sums; features are checked, and guarantees computed for those who answered; the
+noise is drawn; the second pass pays.
 """
 
 from __future__ import annotations
@@ -62,14 +62,14 @@ def settle(
     """Draw the release and pay everybody.
 
     reports: a path (text, spreadsheets, Stata, SPSS, Parquet, a directory of Parquet parts), the URL of Parquet files,
-    an Arrow, pandas or polars table, or an iterator of batches.
-    columns: the header of every column that has another one there, as {"weekly_spend": "Q7"}; others are then ignored.
-    out: a directory that does not exist yet, written whole or not at all; without it the books stay in memory.
-    A seed makes a rehearsal: repeatable, marked as such everywhere, and no protection to anybody.
-    accept_less: settle also if less can be guaranteed for those who answered than was promised.
-    books: "all", or "payments" to write payments.parquet alone: neither receipts nor CSV, for very many players.
-    engine: "threads" of this process, or "dask": workers at `scheduler`, an address or one of Dask's clusters, or one
-    process for each processor of this machine. It needs Parquet reports, and an `out` that all workers share.
+    an Arrow, pandas or polars table, or an iterator of batches. columns: the header of every column that has another
+    one there, as {"weekly_spend": "Q7"}; others are then ignored. out: a directory that does not exist yet, written
+    whole or not at all; without it the books stay in memory. A seed makes a rehearsal: repeatable, marked as such
+    everywhere, and no protection to anybody. accept_less: settle even if less can be guaranteed for those who answered
+    than was promised. books: "all", or "payments" to write payments.parquet alone: neither receipts nor CSV, for very
+    many players. engine: "threads" of this process, or "dask": workers at `scheduler`, an address or one of Dask's
+    clusters, or one process for each processor of this machine. It needs Parquet reports, and an `out` that all workers
+    share.
     """
     check.instance("plan", plan, Plan, "Read one with Plan.load(path), or make one with design.")
     check.function("progress", progress)
@@ -102,7 +102,7 @@ def settle(
             found, warnings, features = _check_people(plan, statistics, accept_less, people)
             draw = _draw(plan, mechanism, statistics, opened)
             estimate = _estimate(plan, mechanism, statistics, draw)
-            level = None  # what features say of it, where people are asked what the others will say
+            level = None  # features' part in the average answer, where people predict the others'
             if study.levels is not None:
                 level = level_of(study.levels, statistics.sums, (kx for _, _, kx in people()))
             release = publish(
@@ -134,9 +134,9 @@ def _check_people(
     accept_less: bool,
     people: Callable[[], Iterator[Any]],
 ) -> tuple[Guarantees, tuple[str, ...], Floats | None]:
-    """What can be guaranteed for those who answered, warnings, and their features if they are known and not too many.
+    """The guarantees for those who answered, warnings, and their features if known and not too many.
 
-    Refused before anything is drawn if it must be.
+    Refusals come before anything is drawn.
     """
     found = checks.find_people(plan, statistics.sums, statistics.cells, people)
     checks.require_promised(plan, found, statistics.players, accept_less)
@@ -144,7 +144,7 @@ def _check_people(
 
 
 def _draw(plan: Plan, mechanism: SumRelease, statistics: Statistics, opened: OpenRelease) -> Draw:
-    """The released vectors, with the noise of these statistics."""
+    """The released vectors, with the noise that belongs to these statistics."""
     chance = opened.chance(statistics.sums.digest())
     drawing, epsilon = Drawing(chance.noise), Fraction(mechanism.epsilon)
     for query in mechanism.queries(statistics.sums, plan.study.believed):
@@ -157,9 +157,9 @@ def _estimate(plan: Plan, mechanism: SumRelease, statistics: Statistics, draw: D
 
 
 def _most_by_features(mechanism: SumRelease) -> MostOf | None:
-    """What people can be due, where a cap follows from features; elsewhere everybody can be due the same.
+    """The most that people can be due, where a cap follows from features; elsewhere it is the same for everybody.
 
-    Where records are protected they may have no part in it: what others are paid in coins would depend on them.
+    Where records are protected features may play no part: the coins paid to others would depend on them.
     """
     if isinstance(mechanism, OneRelease) and mechanism.estimator == "instruments":
         return partial(largest_payments, mechanism)
@@ -169,10 +169,10 @@ def _most_by_features(mechanism: SumRelease) -> MostOf | None:
 def _open_till(
     plan: Plan, found: Guarantees, draw: Draw, statistics: Statistics, most_of: MostOf | None
 ) -> Till:
-    """What rounds payments to coins. The draw decides, so that finishing it pays everybody the same."""
+    """The till that rounds payments to coins. The draw determines it, so that finishing it pays everybody the same."""
     digits, cap = coin_digits(plan.study.currency), found.budget.cap
     payable = plan.players if statistics.players == plan.answering else statistics.players
-    # Payments are rounded down to millionths; a float must not take one more away.
+    # Payments are rounded down to millionths; float error must not take one more away.
     most_each = 0 if cap is None else math.floor(cap / payable * PAYMENT_STEPS + 1e-6)
     return open_till(digits, first_lot(draw.secret, digits), statistics, most_of, most_each)
 
@@ -184,7 +184,7 @@ def _paymaster(
     players: int,
     level: Level | None,
 ) -> Paymaster:
-    """Who pays: numbers, shares, or answers with predictions."""
+    """The paymaster: for numbers, shares, or answers with predictions."""
     if isinstance(mechanism, AskedRelease):
         if plan.study.levels is None or level is None:
             raise InputError("The plan asks for predictions, and the study does not.")

@@ -1,13 +1,13 @@
-"""What a player who looks only to her payment would report: under this plan, and under the paper's mechanism.
+"""Best responses: what a player who looks only to her payment would report, under this plan and under the paper's.
 
-What she can expect of truthful peers, p̄(x, y) = E[p | x, y], is found by drawing them; nothing in that knows of q or ψ.
-θ is drawn from the prior and counts as much as it makes her answer likely, g(y − θ·x). Her peers are drawn: truthful
-people (X, z) with instruments Z, all other players, and the privacy noise v of the mechanism's own estimator. Every
-estimate is linear in its answers y = Xθ + z, so that one draw of people serves many θ:
+Her expectation of truthful peers, p̄(x, y) = E[p | x, y], is estimated by drawing them; nothing in that uses q or ψ. θ
+is drawn from the prior and weighted by the likelihood of her answer, g(y − θ·x). Her peers are drawn: truthful people
+(X, z) with instruments Z, all other players, and the privacy noise v of the mechanism's own estimator. Every estimate
+is linear in its answers y = Xθ + z, so that one draw of people serves many θ:
 
     θ̂ = A(ZᵀXθ + Zᵀz) + S v,   p = x·θ̂, clipped where the mechanism clips.
 
-With (θ, z, v) also (−θ, −z, −v) is drawn, which turns p into −p: luck that leans to one side is cancelled.
+Each (θ, z, v) is paired with (−θ, −z, −v), which turns p into −p: luck that leans to one side cancels.
 """
 
 from __future__ import annotations
@@ -30,13 +30,13 @@ from truthful.simulation.measurements import UNKNOWN, Measurement
 from truthful.simulation.population import Features
 from truthful.simulation.predictors import own_predictor
 
-#: How many times peers are drawn, and for each of them θ and noise.
+#: How often peers are drawn; and for each crowd, how often θ and noise.
 CROWDS, DRAWS = 24, 1000
-#: Whose best reports are sought.
+#: The number of people whose best reports are sought.
 PEOPLE = 48
-#: So many standard errors of twelve crowds are more than luck.
+#: More standard errors of twelve crowds than this are not luck.
 SURE = 4
-#: Answers of the typical person.
+#: The number of the typical person's answers.
 STEPS = 41
 # Corollary 1 at δ = ¼: γ = n^(1−δ/2).
 PAPERS_PENALTY = 7 / 8
@@ -60,13 +60,13 @@ class Crowd:
 
 @dataclass(frozen=True, eq=False)
 class ExpectedPayment:
-    """For each crowd and player Σ w·p and Σ w over its draws: over any crowds the ratio of the sums estimates p̄."""
+    """Per crowd and player, Σ w·p and Σ w over its draws: the ratio of the sums over any crowds estimates p̄."""
 
     sums: Floats
     counts: Floats
 
     def mean(self, part: slice) -> tuple[Floats, Floats]:
-        """p̄ by some of the crowds, and its standard error by how they differ. NaN where no θ makes an answer likely."""
+        """p̄ from some crowds, and its standard error from their spread. NaN where no θ makes an answer likely."""
         sums, counts = self.sums[part], self.counts[part]
         total = np.where(counts.sum(axis=0) > 0, counts.sum(axis=0), np.nan)
         means, crowds = sums.sum(axis=0) / total, len(sums)
@@ -75,9 +75,9 @@ class ExpectedPayment:
 
 
 def draw_crowds(plan: Plan, features: Features, rng: np.random.Generator) -> tuple[list[Crowd], list[Crowd]]:
-    """Crowds of truthful people, whose estimates are made as the mechanism makes them, and as the paper does.
+    """Crowds of truthful people: with estimates by this mechanism, and by the paper's.
 
-    The paper's peers are a ridge of half of the players. They get no noise: theirs has mean 0, and is not clipped.
+    The paper's peers are a ridge of half of the players, without noise: it has mean 0, and is not clipped.
     """
     mechanism, beliefs, n = plan.number_mechanism, plan.study.beliefs, plan.answering
     ours, papers = [], []
@@ -97,7 +97,7 @@ def draw_crowds(plan: Plan, features: Features, rng: np.random.Generator) -> tup
 def _without_one(
     mechanism: OneRelease, beliefs: Beliefs, kx: Floats, ky: Floats, theta: Floats, rng: np.random.Generator
 ) -> Crowd:
-    """Everybody else: what is left of the sums without her is the estimate of all others, at the same noise."""
+    """Everybody else: the sums without her give the estimate of all others, at the same noise."""
     added = sums(kx, ky, mechanism.transform)
     estimate = mechanism.release(added, beliefs, fast_answer(rng))
     v = L2Laplace(beliefs.dimension, estimate.scale).sample(rng, len(theta))
@@ -108,7 +108,9 @@ def _without_one(
 def expect(
     beliefs: Beliefs, crowds: list[Crowd], x: Floats, y: Floats, reach: float = np.inf
 ) -> ExpectedPayment:
-    """What players with these features and answers can expect of these crowds, whose predictions reach ±reach·‖x‖."""
+    """The expectation of players with these features and answers about these crowds, whose predictions reach
+    ±reach·‖x‖.
+    """
     limit = np.inf if np.isinf(reach) else reach * lengths(x)
     sums, counts = np.empty((2, len(crowds), len(x)))
     for k, crowd in enumerate(crowds):
@@ -120,9 +122,9 @@ def expect(
 
 @dataclass(frozen=True)
 class BestResponse:
-    """The best lie that was found among a few people, if all others are truthful.
+    """The best lie found among a few people, if all others are truthful.
 
-    It was sought against one half of the drawn peers and tried against the other. `move` is how far it moves her own
+    It was sought against one half of the drawn peers and measured against the other. `move` is how far it moves her own
     prediction, `lie` how far it is from her answer in raw units, `gain` what it earns her over the truth.
     """
 
@@ -132,14 +134,16 @@ class BestResponse:
 
     @property
     def pays(self) -> bool:
-        """Whether what it gains is more than luck: by chance alone it would seem so once in a thousand times."""
+        """Whether its gain is more than luck: by chance alone it would seem so once in a thousand times."""
         return self.gain.value > SURE * self.gain.error
 
 
 def best_responses(
     plan: Plan, game: Game, features: Features, rng: np.random.Generator
 ) -> tuple[BestResponse, BestResponse]:
-    """Under this plan, and under the paper's, whose peers are a ridge and who scores against E[θ·x | x, ŷ] (E21)."""
+    """The best lie under this plan, and under the paper's, whose peers are a ridge and which scores E[θ·x | x, ŷ]
+    (E21).
+    """
     beliefs = plan.study.beliefs
     x = features(rng, PEOPLE)
     theta = beliefs.prior.sample(rng, beliefs.dimension, PEOPLE)
@@ -154,7 +158,7 @@ def best_responses(
 
 
 def _best(plan: Plan, own: Callable[[Floats], Floats], peers: ExpectedPayment, truth: Floats) -> BestResponse:
-    """A lie that moves q by Δ gains b(2(p̄ − q)Δ − Δ²)."""
+    """The lie with the largest gain: one that moves q by Δ gains b(2(p̄ − q)Δ − Δ²)."""
     q = own(truth)
     (sought, off), (tried, error) = (peers.mean(slice(start, None, 2)) for start in (0, 1))
     known = ~np.isnan(sought + tried)
@@ -164,7 +168,7 @@ def _best(plan: Plan, own: Callable[[Floats], Floats], peers: ExpectedPayment, t
     best = best_reports(own, sought, truth, plan.study.beliefs.response_bound)
     moves = own(best) - q
     gains, sure = 2 * (sought - q) * moves - moves**2, known & (np.abs(moves) > SURE * off)
-    # The one that seems to gain most: of those that are more than luck, if there are any.
+    # The one with the largest apparent gain: among those beyond luck, if there are any.
     who = int(np.where(sure, gains, 0.0).argmax() if sure.any() else gains.argmax())
     move = float(moves[who])
     gain = Measurement(2 * float(tried[who] - q[who]) * move - move**2, 2 * abs(move) * float(error[who]))
@@ -177,10 +181,10 @@ def _best(plan: Plan, own: Callable[[Floats], Floats], peers: ExpectedPayment, t
 
 @dataclass(frozen=True, eq=False)
 class TriedReports:
-    """What pays a person most to report for every answer that she can have, if the others are truthful: raw units.
+    """A person's best report for each of her possible answers, if the others are truthful: raw units.
 
-    Her features are of typical length, and the middle of the range is expected of her. within: the least and the most
-    that she can report without moving her prediction by more than the guaranteed D; None if everything is.
+    Her features have typical length, and she is expected to answer the middle of the range. within: the least and the
+    most that she can report without moving her prediction by more than the guaranteed D; None if everything is.
     """
 
     truth: Floats
@@ -192,7 +196,7 @@ class TriedReports:
 def typical_reports(plan: Plan, promised: Truthfulness | None = None) -> TriedReports:
     """The best reports of a typical person, under this plan and under the paper's mechanism.
 
-    What is promised of lies may be another than in the plan.
+    `promised` replaces the plan's truthfulness, if given.
     """
     study, mechanism, beliefs = plan.study, plan.number_mechanism, plan.study.beliefs
     told = plan.guarantees.truthfulness if promised is None else promised
@@ -206,7 +210,7 @@ def typical_reports(plan: Plan, promised: Truthfulness | None = None) -> TriedRe
     def raw(values: Floats) -> Floats:
         return np.asarray((study.response.low + study.response.high) / 2 + study.response_unit * values)
 
-    # What the paper's ridge leaves of a truthful half's predictions, 1 − γκ.
+    # The part of a truthful half's predictions that remains in the paper's ridge, 1 − γκ.
     n = plan.answering
     kept = shrinkage_factor(n // 2, n**PAPERS_PENALTY, study.dimension)
     q, D = beliefs.prediction(r, y, curve, scale), told.lie
@@ -215,7 +219,7 @@ def typical_reports(plan: Plan, promised: Truthfulness | None = None) -> TriedRe
         within = raw(np.interp(q - D, q, y)), raw(np.interp(q + D, q, y))
     return TriedReports(
         truth=raw(y),
-        ours=raw(y),  # she expects of the others what her own answer predicts: nothing is nearer to that
+        ours=raw(y),  # she expects of the others what her own answer predicts: the truth is exactly best
         papers=raw(best_reports(papers, kept * papers(y), y, beliefs.response_bound)),
         within=within,
     )

@@ -1,12 +1,12 @@
-"""What simulations measure, with standard errors: the five guarantees as they were seen, and the best lie there is.
+"""Measurements of simulations, with standard errors: the five guarantees as observed, and the best lie.
 
-The best lie: one that moves the own prediction from q to q + Δ gains b(2(p̄ − q)Δ − Δ²), so where peers predict δ more
-than q on average, the best lie is Δ = δ. It is sought among cells of players, by features and answers. A cell chosen
-because δ looks large there looks larger than it is; so δ is measured on the studies that had no part in the choice. The
-parts are not exchanged for a second look: the two would share their luck, and their mean look surer than it is.
+A lie that moves the own prediction from q to q + Δ gains b(2(p̄ − q)Δ − Δ²), so where peers predict δ more than q on
+average, the best lie is Δ = δ. It is sought among cells of players, by features and answers. A cell chosen because δ
+looks large there looks larger than it is; so δ is measured on the studies that had no part in the choice. The halves
+are not swapped for a second measurement: the two would share their luck, and their mean look surer than it is.
 
-Whom taking part pays is judged by what truthful people like her, of one cell, were really paid, on average over all
-studies: a person of cost c, if that is at least c·h(ε). The law of costs says of how many in a cell that is true.
+Taking part pays a person of cost c if truthful people in her cell were paid at least c·h(ε), on average over all
+studies. The distribution of costs gives the share of people in a cell for whom that holds.
 """
 
 from __future__ import annotations
@@ -26,38 +26,38 @@ from truthful.plan import Plan
 from truthful.simulation.population import PopulationRole
 from truthful.simulation.runs import LEVEL, Context, Run
 
-#: A cell says nothing of fewer people, nor if they are as unequally spread over studies as if those were so few.
+#: A cell with fewer people is ignored, or if its people are as unevenly spread over studies as if there were this few.
 PEOPLE, STUDIES = 100, 10
-#: Of fewer studies a standard error of the best lie is not to be had.
+#: The least number of studies for a standard error of the best lie.
 FEWEST = 30
 
 
 @dataclass(frozen=True)
 class Measurement:
-    """A mean, and its standard error; NaN where too little was seen."""
+    """A mean, and its standard error; NaN where too little was observed."""
 
     value: float
     error: float
 
     def times(self, factor: float) -> Measurement:
-        """The same in other units."""
+        """The measurement in other units."""
         return Measurement(self.value * factor, self.error * abs(factor))
 
 
 UNKNOWN = Measurement(math.nan, math.nan)
-#: Of lies that cost nothing.
+#: The size of lies that cost nothing.
 NO_LIMIT = Measurement(math.inf, math.nan)
-#: Studies in which something is sought, and those in which it is tried.
+#: Studies in which a lie is sought, and those in which it is measured.
 SOUGHT, TRIED = slice(0, None, 2), slice(1, None, 2)
 
 
 def mean(values: Floats) -> Measurement:
-    """Of one value a study."""
+    """The mean of one value per study."""
     return ratio(values, np.ones(len(values)))
 
 
 def ratio(sums: Floats, counts: Floats) -> Measurement:
-    """The mean of all that was summed over studies, with the error from how it varies between them."""
+    """The mean of all that was summed over studies, with the error from its variation between them."""
     runs, total = len(counts), float(counts.sum())
     if not total > 0:
         return UNKNOWN
@@ -67,9 +67,9 @@ def ratio(sums: Floats, counts: Floats) -> Measurement:
 
 
 def enough_people(players: Floats) -> npt.NDArray[np.bool_]:
-    """Which cells hold enough people, by study and cell, of enough studies: (Σn)²/Σn² of them.
+    """Which cells hold enough people, by study and cell, from enough studies: (Σn)²/Σn² of them.
 
-    Answers are large in the few studies whose θ is: a mean over those is that of few θ, however many people there are.
+    Large answers come from the few studies with a large θ: their mean is one over few θ, however many people there are.
     """
     total, squares = players.sum(axis=0), np.square(players).sum(axis=0)
     return np.asarray((total >= PEOPLE) & (total**2 >= STUDIES * squares))
@@ -77,7 +77,7 @@ def enough_people(players: Floats) -> npt.NDArray[np.bool_]:
 
 @dataclass(frozen=True)
 class BestLie:
-    """δ, how far peers' predictions lie from q where that is furthest, and what a lie of that size gains per b."""
+    """δ, the largest distance of peers' predictions from q, and the gain per b of a lie of that size."""
 
     gap: Measurement
     gain: Measurement
@@ -103,15 +103,15 @@ def best_lie(players: Floats, surplus: Floats) -> BestLie:
 def worthwhile(
     people: Floats, truthful: Floats, paid: Floats, costs: Costs, privacy_cost: float, threshold: float
 ) -> tuple[Measurement, Measurement]:
-    """The share of people whom taking part pays: of all, and of those with costs up to the threshold.
+    """The share of people for whom taking part pays: of all, and of those with costs up to the threshold.
 
-    By study (a row) and cell: all people, those who took part and told the truth, and what those were paid.
+    Arguments are by study (a row) and cell: all people, those who took part and told the truth, and their total pay.
     """
     seen = enough_people(truthful)
     if not seen.any():
         return UNKNOWN, UNKNOWN
     shares = people.sum(0)[seen] / people.sum(0)[seen].sum()
-    # Jackknife: once with all studies, then without each of them.
+    # Jackknife: with all studies, then without each of them.
     sums, counts = (
         np.vstack([part.sum(0), part.sum(0) - part]) for part in (paid[:, seen], truthful[:, seen])
     )
@@ -120,23 +120,23 @@ def worthwhile(
 
 
 def _share(costs: Costs, worth: Floats, shares: Floats, most: float) -> Measurement:
-    """Of people with costs up to `most`, those whose cost is not above what a payment is worth."""
+    """The share of people with costs up to `most` whose cost is at most the worth of a payment."""
     everybody = 1.0 if math.isinf(most) else float(costs.cdf(most))
     if not everybody > 0:
         return UNKNOWN
-    # From above, so that all are exactly 1.
+    # From above, so that everybody is exactly 1.
     value, *rest = (1 - (1 - costs.cdf(np.minimum(worth, most)) / everybody) @ shares).tolist()
     return Measurement(value, math.sqrt((len(rest) - 1) * np.var(rest)))
 
 
 @dataclass(frozen=True)
 class MeasuredTruthfulness:
-    """gap: how far peers' predictions lie from truthful own predictions, where that is furthest (compare g).
+    """gap: the largest distance of peers' predictions from truthful own predictions (compare g).
 
-    gain: what the best lie found gains in payments. slack and lie: the formulas of η and D with that gap for g, all of
-    the privacy cost that a lie may save included; nobody observed them. All four need as many studies as a standard
-    error needs. misreports: the share of reports that were lies, and liars how many in a study. beyond: the share of
-    studies with more of them than the plan allows for; of those nothing is guaranteed under accuracy.
+    gain: what the best lie found gains in payments. slack and lie: the formulas for η and D with that gap as g,
+    including all the privacy cost that a lie may save; they are not observed. All four need enough studies for a
+    standard error. misreports: the share of reports that were lies; liars: their number per study. beyond: the share of
+    studies with more of them than the plan allows for; accuracy guarantees nothing about those.
     """
 
     gap: Measurement
@@ -159,9 +159,9 @@ class MeasuredAccuracy:
 
 @dataclass(frozen=True)
 class MeasuredParticipation:
-    """share: of people whom taking part pays, by what truthful people like them were paid on average. Of those whose
-    privacy costs are at most the threshold: covered, the same share (all are promised it); covered_paid, of those who
-    took part, whom it did pay.
+    """share: the share of people for whom taking part pays, judged by the average pay of truthful people like them.
+    Among people with costs up to the threshold, covered is the same share (all are promised it), and covered_paid is
+    the share of participants for whom it did pay.
     """
 
     share: Measurement
@@ -171,7 +171,9 @@ class MeasuredParticipation:
 
 @dataclass(frozen=True)
 class MeasuredBudget:
-    """total: what a study cost on average. largest: at most. above_likely: the share that cost more than `likely`."""
+    """total: the average cost of a study. largest: the largest. above_likely: the share of studies that cost more than
+    `likely`.
+    """
 
     total: Measurement
     largest: float
@@ -180,7 +182,7 @@ class MeasuredBudget:
 
 @dataclass(frozen=True)
 class MeasuredGuarantees:
-    """The guarantees in their order. Privacy is not seen in answers and payments; an audit measures it."""
+    """The guarantees in their order. Privacy does not show in answers and payments; an audit measures it."""
 
     truthfulness: MeasuredTruthfulness
     accuracy: MeasuredAccuracy
@@ -190,8 +192,8 @@ class MeasuredGuarantees:
 
 @dataclass(frozen=True)
 class Earnings:
-    """Per player of one kind: how many joined, what they were paid and were left with after their privacy cost, and
-    what their lies earned them over the truth.
+    """Per player of one kind: how many joined, their pay, what is left after their privacy cost, and what lies earned
+    them over the truth.
     """
 
     agent: str
@@ -204,12 +206,12 @@ class Earnings:
 
 @dataclass(frozen=True)
 class ShareObserved:
-    """What only studies of shares have. Errors are root mean squares in raw units.
+    """Observations of studies of shares only. Errors are root mean squares in raw units.
 
-    steps: from how many steps on no lie is to pay. advantage: what the truth earned over such a lie, on average over
-    those people of whom it was least. effect_rmse: of the difference that was off most, None without features.
-    coverage: of intervals that are to cover the truth with probability `level`. payments: by true answer (a row) and
-    by what is said, what it earned on average.
+    steps: the number of steps from which no lie should pay. advantage: what the truth earned over such a lie, on
+    average over the people for whom it was least. effect_rmse: of the difference with the largest error, None without
+    features. coverage: the share of intervals that cover the truth, which should be `level`. payments: average pay by
+    true answer (a row) and by answer given.
     """
 
     steps: int
@@ -223,10 +225,10 @@ class ShareObserved:
 
 @dataclass(frozen=True)
 class LevelObserved:
-    """What only studies of numbers have that ask people what the others will say. Errors are in units of the answer.
+    """Observations of studies of numbers that ask people what the others will say. Errors are in units of the answer.
 
-    answer_rmse: of the average answer. effect_rmse: of the difference that was off most, None without features.
-    coverage: of intervals of coefficients that are to cover the truth with probability `level`.
+    answer_rmse: of the average answer. effect_rmse: of the difference with the largest error, None without features.
+    coverage: the share of intervals of coefficients that cover the truth, which should be `level`.
     """
 
     answer_rmse: float
@@ -237,7 +239,7 @@ class LevelObserved:
 
 @dataclass(frozen=True)
 class Lie:
-    """What somebody says instead of her answer, in places among all answers, and what it earned her over the truth."""
+    """The answer somebody gives instead of hers, as a place among all answers, and its gain over the truth."""
 
     truth: int
     said: int
@@ -249,14 +251,14 @@ class Lie:
 
 
 def column(runs: Sequence[Run], name: str) -> Floats:
-    """One number, or one array, of every study."""
+    """One number, or one array, per study."""
     return np.array([getattr(run, name) for run in runs], dtype=np.float64)
 
 
 def measure(
     context: Context, promised: Guarantees, runs: Sequence[Run], best: Lie | None = None
 ) -> MeasuredGuarantees:
-    """The guarantees as they were seen; `best` is the best lie where answers are shares."""
+    """The guarantees as observed; `best` is the best lie where answers are shares."""
     study = context.plan.study
     error, predicted, totals = (column(runs, name) for name in ("squared_error", "prediction_error", "total"))
     people, truthful, paid = (column(runs, f"cell_{name}") for name in ("people", "truthful", "paid"))
@@ -284,7 +286,7 @@ def measure(
 def _measure_truthfulness(context: Context, runs: Sequence[Run], best: Lie | None) -> MeasuredTruthfulness:
     """The best lie, and η and D with its gap: bδ² + τh(ε) and δ + √(δ² + τh(ε)/b).
 
-    Of shares η and D are not known, and what the best lie gains is what it was seen to.
+    For shares η and D are not known, and the best lie's gain is the observed one.
     """
     plan, saved = context.plan, context.game.threshold * context.game.privacy_cost
     found = best_lie(column(runs, "cell_players"), column(runs, "cell_surplus"))
@@ -308,7 +310,7 @@ def _measure_truthfulness(context: Context, runs: Sequence[Run], best: Lie | Non
 
 
 def _with_gap(gap: Measurement, formula: Callable[[float], float]) -> Measurement:
-    """A formula of the gap, and how much more it would be with one of a standard error more."""
+    """A formula of the gap, with the increase for a gap larger by one standard error."""
     value = formula(max(gap.value, 0.0))
     return Measurement(value, formula(max(gap.value, 0.0) + gap.error) - value)
 
@@ -329,9 +331,9 @@ def measure_earnings(roles: Sequence[PopulationRole], runs: Sequence[Run]) -> tu
 
 
 def best_share_lie(runs: Sequence[Run], levels: int, steps: int) -> Lie:
-    """Of lies of so many steps or more, the one that seemed best in every second study, as it did in the others.
+    """The best of lies of this many steps or more, chosen in every second study and measured in the others.
 
-    Sought by cells of people who are alike. A lie is chosen because it looked good: so the studies that chose it do not
+    It is sought by cells of similar people. A lie is chosen because it looked good: so the studies that chose it do not
     measure it.
     """
     players, lost = column(runs, "cell_players"), column(runs, "cell_lost")
@@ -347,7 +349,7 @@ def best_share_lie(runs: Sequence[Run], levels: int, steps: int) -> Lie:
 
 
 def measure_shares(plan: Plan, promised: Guarantees, runs: Sequence[Run], levels: int) -> ShareObserved:
-    """What only studies of shares have."""
+    """The observations of studies of shares only."""
     steps = promised.truthfulness.steps or 1
     rmse, effect_rmse, coverage = _errors(plan, runs)
     players = column(runs, "cell_players").sum(axis=0).reshape(-1, levels).sum(axis=0)
@@ -366,13 +368,15 @@ def measure_shares(plan: Plan, promised: Guarantees, runs: Sequence[Run], levels
 
 
 def measure_level(plan: Plan, runs: Sequence[Run]) -> LevelObserved:
-    """What only studies of numbers have that ask people what the others will say."""
+    """The observations of studies of numbers with predictions only."""
     rmse, effect_rmse, coverage = _errors(plan, runs)
     return LevelObserved(rmse, effect_rmse, LEVEL, coverage)
 
 
 def _errors(plan: Plan, runs: Sequence[Run]) -> tuple[float, float | None, Measurement]:
-    """Root mean square errors of the average and of the difference that was off most, and the coverage of intervals."""
+    """Root mean square errors of the average and of the difference with the largest error, and the coverage of
+    intervals.
+    """
     covered = np.array([run.covered for run in runs if run.covered is not None])
     effects = column(runs, "effect_errors")
     return (
@@ -383,7 +387,7 @@ def _errors(plan: Plan, runs: Sequence[Run]) -> tuple[float, float | None, Measu
 
 
 def average_guarantees(context: Context, runs: Sequence[Run]) -> tuple[Guarantees, float]:
-    """What holds for the people of the studies, on average over those for which it was computed; and its gap."""
+    """The guarantees for the people of the studies, averaged over those for which they were computed; and their gap."""
     plan, promised, threshold = context.plan, context.plan.guarantees, context.cost_threshold
     found = [run.bounds for run in runs if run.bounds is not None]
     means = {name: float(np.mean([one[name] for one in found])) for name in found[0]}

@@ -1,4 +1,4 @@
-"""What a simulation saw, in words: observed next to guaranteed, who earned what, what would have paid most."""
+"""A simulation in words: observed next to guaranteed, who earned what, what would have paid most."""
 
 from __future__ import annotations
 
@@ -17,14 +17,14 @@ from truthful.study import Study
 
 #: Not known, or not guaranteed.
 NOT_KNOWN = "–"
-#: The search for lies needs more.
+#: Shown where the search for lies needs more studies.
 TOO_FEW = "too few studies"
 EARNINGS = ("agent", "players", "joined", "paid each", "after privacy", "over the truth")
 
 
 @dataclass(frozen=True)
 class Observation:
-    """A number of one of the five guarantees: as it was seen, and as it is guaranteed; empty where nothing is."""
+    """A number of one of the five guarantees, as observed and as guaranteed; empty where there is none."""
 
     guarantee: str
     words: str
@@ -32,7 +32,7 @@ class Observation:
     guaranteed: str
 
 
-#: What a number is, as it was seen, and as it is guaranteed.
+#: The name of a number, as observed, and as guaranteed.
 Row = tuple[str, str, str]
 
 
@@ -49,9 +49,9 @@ def observations(simulation: Simulation) -> tuple[Observation, ...]:
 
 
 def beyond(simulation: Simulation) -> str:
-    """Where more lied than the plan allows for, its guarantees are silent.
+    """Say that the plan's guarantees are silent where more people lied than it allows for.
 
-    Accuracy allows for a share of liars in a study, and truthfulness for so many on average over studies.
+    Accuracy allows for a share of liars in each study, truthfulness for a number on average over studies.
     """
     seen, allowed = simulation.observed.truthfulness, simulation.plan.absent_share
     said = ""
@@ -70,7 +70,7 @@ def beyond(simulation: Simulation) -> str:
 
 
 def compared_with(simulation: Simulation) -> str:
-    """Which guarantees stand next to what was observed, where there are two."""
+    """Say which guarantees stand next to the observations, where there are two."""
     if simulation.guaranteed_for == PEOPLES:
         return (
             "What is guaranteed follows from people's features. Here it is computed for those of each study, a mean "
@@ -82,7 +82,7 @@ def compared_with(simulation: Simulation) -> str:
 
 
 def earnings_rows(simulation: Simulation) -> list[tuple[str, ...]]:
-    """What people of each kind were paid, what privacy left of it, and what lying earned them: columns of EARNINGS."""
+    """For people of each kind: pay, the rest after their privacy cost, and the gain from lying: columns of EARNINGS."""
     return [
         (
             one.agent,
@@ -95,7 +95,7 @@ def earnings_rows(simulation: Simulation) -> list[tuple[str, ...]]:
 
 
 def best_reports(simulation: Simulation) -> tuple[str, ...]:
-    """The best lie found under this plan and under the paper's rule, a sentence each; of shares, under this plan."""
+    """The best lie found under this plan and under the paper's rule, a sentence each; for shares, under this plan."""
     if isinstance(simulation, ShareSimulation):
         return (_best_answer(simulation),)
     if isinstance(simulation, AskedSimulation):
@@ -121,7 +121,7 @@ def _best_lie(simulation: Simulation, best: BestResponse) -> str:
 
 
 def _best_answer(simulation: ShareSimulation) -> str:
-    """The lie that did best for people who are alike, and what it earned them."""
+    """The lie that did best for similar people, and its gain."""
     study, lie = simulation.plan.study, simulation.best_lie
     if math.isnan(lie.gain.value):
         return "Too few studies were simulated to look for the best lie."
@@ -137,7 +137,7 @@ def _best_answer(simulation: ShareSimulation) -> str:
 
 
 def _best_number(simulation: AskedSimulation) -> str:
-    """What the best lie in a number moves, where people are asked what the others will say."""
+    """The effect of the best lie in a number, where people are asked what the others will say."""
     study, seen = simulation.plan.study, simulation.observed.truthfulness
     slope = simulation.plan.guarantees.truthfulness.slope
     if math.isnan(seen.gain.value):
@@ -152,7 +152,7 @@ def _best_number(simulation: AskedSimulation) -> str:
 
 
 def answer_name(study: Study, place: int) -> str:
-    """An answer by its place among all of them: no and yes, or the rating."""
+    """The name of an answer by its place among all of them: no and yes, or the rating."""
     return ("no", "yes")[place] if study.kind == "yes-no" else f"{place + 1}"
 
 
@@ -179,7 +179,7 @@ def _truthfulness(simulation: Simulation) -> list[Row]:
 
 
 def _share_truthfulness(simulation: ShareSimulation) -> list[Row]:
-    """What the truth earned over a lie, where that was least, and how far peers were from what was expected of them."""
+    """The least gain of the truth over a lie, and the distance of peers from what was expected of them."""
     study, seen, promised = simulation.plan.study, simulation.shares, simulation.guaranteed.truthfulness
     steps = "1 step" if seen.steps == 1 else f"{seen.steps} steps"
     lie, unit, what = f"a lie of {steps} or more", 2 * study.response_unit, "levels"
@@ -187,7 +187,7 @@ def _share_truthfulness(simulation: ShareSimulation) -> list[Row]:
         lie, unit, what = "the other answer", 100.0, "points"
     said = "prediction"
     if simulation.plan.asked_mechanism is not None:
-        said, unit = "surprise", unit / 2  # half the scale is the unit there
+        said, unit = "surprise", unit / 2  # there the unit is half the scale
     advantage = f"the truth earns more than {lie}, at least by"
     gap = simulation.observed.truthfulness.gap
     return [
@@ -215,7 +215,7 @@ def _accuracy(simulation: Simulation) -> list[Row]:
 
 
 def _share_accuracy(simulation: Simulation, seen: ShareObserved | LevelObserved, rmse: float) -> list[Row]:
-    """Errors of the average of everybody and of differences, and how often intervals covered the truth."""
+    """Errors of everybody's average and of differences, and how often intervals covered the truth."""
     study, everybody = simulation.plan.study, simulation.observed.accuracy
     promised = simulation.guaranteed.accuracy
 
@@ -224,7 +224,7 @@ def _share_accuracy(simulation: Simulation, seen: ShareObserved | LevelObserved,
         return f"error of {of}", _maybe(value, shown), _maybe(guaranteed, shown)
 
     what = {"yes-no": "share of yes", "rating": "mean rating"}.get(study.kind, "average answer")
-    # Of everybody together no more than of people on average.
+    # Everybody's average errs no more than predictions for people do on average.
     rows = [row(f"the {what}", rmse, promised.prediction_rmse)]
     if seen.effect_rmse is not None:
         if isinstance(simulation, AskedSimulation):
@@ -262,13 +262,13 @@ def _number(found: Measurement) -> str:
     """A mean, with its standard error."""
     if not math.isfinite(found.value):
         return NOT_KNOWN
-    # A spread of rounding errors is none.
+    # A spread that is only rounding counts as none.
     error = f" ± {number(found.error, 2)}" if found.error > 1e-9 * abs(found.value) else ""
     return f"{number(found.value)}{error}"
 
 
 def _looked_for(found: Measurement, currency: str = "") -> str:
-    """What only a search in enough studies finds."""
+    """A measurement that needs a search over enough studies."""
     return TOO_FEW if math.isnan(found.value) else f"{_number(found)} {currency}".rstrip()
 
 

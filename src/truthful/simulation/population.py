@@ -1,4 +1,4 @@
-"""Who takes part: shares of agents turned into as many players of each, their features, and the noise in answers."""
+"""Participants: shares of agents turned into a number of players each, their features, and the noise in answers."""
 
 from __future__ import annotations
 
@@ -23,9 +23,9 @@ from truthful.plan import Plan
 from truthful.study import Study
 from truthful.study.features import Levels
 
-#: Draws the normalised features of so many people.
+#: Draws the normalised features of n people.
 Features = Callable[[np.random.Generator, int], Floats]
-#: Draws so much noise.
+#: Draws n values of noise.
 Sampler = Callable[[np.random.Generator, int], Floats]
 
 # erfinv(v)/v is analytic in v² up to its singularity at v² = 1. On v² ≤ INNER² a polynomial of this order leaves 1e-15.
@@ -34,7 +34,7 @@ INNER, ORDER = 0.85, 26
 
 @dataclass(frozen=True)
 class PopulationRole:
-    """An agent, the share of players who act so, and which of them. Players are alike, so they come in order."""
+    """An agent, its share of the players, and their places. Players are exchangeable, so roles are filled in order."""
 
     agent: Agent
     share: float
@@ -45,7 +45,7 @@ class PopulationRole:
         return int(self.players.stop - self.players.start)
 
     def record(self) -> dict[str, Any]:
-        """As written in the record of a simulation: all that makes the same agent again."""
+        """The role in the record of a simulation: everything needed to make the same agent again."""
         return {
             "agent": self.agent.name,
             "class": _name(self.agent),
@@ -60,7 +60,7 @@ def _name(value: object) -> str:
 
 
 def _parameters(value: Any) -> dict[str, Any]:
-    """What a dataclass was made of; what was not given is left out."""
+    """The fields of a dataclass, without those left at None."""
     names = [field.name for field in fields(value) if field.init] if is_dataclass(value) else []
     return {name: _write(getattr(value, name)) for name in names if getattr(value, name) is not None}
 
@@ -71,14 +71,14 @@ def _write(value: Any) -> Any:
     return value if isinstance(value, bool | int | float | str) else repr(value)
 
 
-#: What simulations take.
+#: Advice in error messages.
 AGENTS = 'Give shares by name, say {"exaggerator": 0.1}.'
 
 
 def assign_roles(agents: Mapping[str | Agent, float] | None, players: int) -> tuple[PopulationRole, ...]:
-    """Roles for so many players. Shares add up to at most 1; who is left is honest.
+    """Assign roles to this many players. Shares add up to at most 1; the rest are honest.
 
-    Exact shares, not drawn ones: a plan allows for a share of liars, and these are to have just that share.
+    Shares are exact, not drawn: a plan allows for a share of liars, and simulations use exactly that share.
     """
     chosen: dict[Agent, float] = {}
     shares = {} if agents is None else check.instance("agents", agents, Mapping, AGENTS)
@@ -100,7 +100,7 @@ def assign_roles(agents: Mapping[str | Agent, float] | None, players: int) -> tu
 
 
 def read_agents(text: str) -> dict[str | Agent, float]:
-    """Shares as people write them: `honest=0.9,exaggerator=0.1`."""
+    """Parse shares as people write them: `honest=0.9,exaggerator=0.1`."""
     shares: dict[str | Agent, float] = {}
     for part in filter(None, (piece.strip() for piece in text.split(","))):
         name, _, share = (piece.strip() for piece in part.partition("="))
@@ -117,10 +117,10 @@ def read_agents(text: str) -> dict[str | Agent, float]:
 
 @dataclass(frozen=True)
 class Brought:
-    """Rows that people's features were drawn from, and the hash of these, normalised; None if none were brought.
+    """The rows that people's features were drawn from, and the hash of these, normalised; None if none were given.
 
     The hash is SHA-256 of the matrix, row by row, as little-endian 64-bit floats. `everybody`: the rows are the people
-    whom the plan was made for, and all of them take part in every study.
+    the plan was made for, and all of them take part in every study.
     """
 
     rows: int | None = None
@@ -129,9 +129,9 @@ class Brought:
 
 
 def features_of(plan: Plan, given: Any) -> tuple[Features, Brought]:
-    """What draws people's features, and what identifies the rows it draws from.
+    """A function that draws people's features, and what identifies the rows it draws from.
 
-    Nobody on the plan's own roster is drawn twice; rows of others are, as if there were many more like them.
+    The plan's own roster is drawn without replacement; other rows with, as if there were many more like them.
     """
     study = plan.study
     if callable(given):
@@ -152,7 +152,7 @@ def features_of(plan: Plan, given: Any) -> tuple[Features, Brought]:
 
 
 def _is_roster(plan: Plan, rows: Floats) -> bool:
-    """Whether these are the people whom the plan was made for, by their hash, in their order."""
+    """Whether these are the people the plan was made for, by their hash, in their order."""
     if plan.roster is None:
         return False
     steps = np.ascontiguousarray(np.rint(rows * GRID), dtype="<i4")
@@ -160,12 +160,12 @@ def _is_roster(plan: Plan, rows: Floats) -> bool:
 
 
 def _choose_invited(rows: Floats, rng: np.random.Generator, n: int) -> Floats:
-    """As many of the roster, and everybody in order if that is all; nobody twice unless more are asked for."""
+    """People of the roster, without replacement while they last; everybody in order if all are needed."""
     return rows if n == len(rows) else rows[rng.choice(len(rows), size=n, replace=n > len(rows))]
 
 
 def draw_features(study: Study, rng: np.random.Generator, n: int) -> Floats:
-    """study.normalise(study.sample_features(rng, n)), without the raw columns in between: they take longer than x."""
+    """study.normalise(study.sample_features(rng, n)), without the raw columns in between: making them takes longer."""
     encoding, d = study.declared.encoding, study.dimension
     x = np.empty((d, n))
     if study.design.kind == "unit-ball":
@@ -226,7 +226,7 @@ def _polynomial() -> Floats:
 
 @njit(error_model="numpy", fastmath={"contract"})
 def _inner(v: Floats, top: float, width: float, coefficients: Floats, z: Floats) -> None:
-    """Uniform v on [0, 1) become those on ±top, and z their noise where |v| ≤ INNER."""
+    """Map uniform v on [0, 1) to ±top, and write the noise z where |v| ≤ INNER."""
     for i in range(len(v)):
         v[i] = (2 * v[i] - 1) * top
         t = v[i] * v[i] * (2 / INNER**2) - 1

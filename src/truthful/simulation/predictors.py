@@ -1,9 +1,9 @@
-"""Own predictions for every study of a simulation, from tables that are built once a plan.
+"""Own predictions for every study of a simulation, from tables built once per plan.
 
 q = ‖x‖·E[ψ(u) | x, y] depends on r = ‖x‖, on y and, if ψ is clipped, on the scale of the peers' noise along x. Where it
-is asked for millions of times it is interpolated, to 1e-5 R: payments of simulated people need no more, and a table as
-exact as a settlement's takes far longer to build. Whatever has no table (a scale far from what was foreseen) is
-answered by direct quadrature: slower, and exact.
+is needed millions of times it is interpolated, to 1e-5 R: payments of simulated people need no more, and a table as
+exact as a settlement's takes far longer to build. Anything outside the table (a scale far from those foreseen) goes to
+direct quadrature: slower, and exact.
 """
 
 from __future__ import annotations
@@ -24,16 +24,16 @@ from truthful.lazily import njit
 from truthful.moments import lengths
 from truthful.plan import Plan
 
-#: So many own predictions are sooner computed one by one than a table is built.
+#: Up to this many own predictions, direct computation is faster than building a table.
 FEW = 40_000
-#: How far beyond the noise that is foreseen tables reach: for other people, for released matrices. A table spans a
-#: factor of WIDEST at most: what is below is answered directly.
+#: How far beyond the foreseen noise tables reach: for other people, for released matrices; and the largest ratio of
+#: scales in a table: lower ones are computed directly.
 REACH, WIDE_REACH, WIDEST = (0.8, 1.6), (0.5, 4.0), 50.0
 
 # Points of a table: lengths, and answers in each part of their range (at first, and at most). Scales at which ψ is
-# asked for, and for each factor of e that they span so many more; and of those that are kept.
+# evaluated, per factor of e that they span; and those kept.
 LENGTHS, ANSWERS, MOST_ANSWERS, ASKED, KEPT = 33, 65, 513, 3, 14
-#: How far off a table may be, in units of R, and at how many points that is tried.
+#: The largest error of a table, in units of R, and the number of points at which it is measured.
 TOLERANCE, TRIED = 1e-5, 500
 # Panels of each posterior, nodes on each, and posteriors at a time.
 PANELS, NODES, CHUNK = 6, 32, 1024
@@ -42,7 +42,7 @@ PANELS, NODES, CHUNK = 6, 32, 1024
 def predictor_of(plan: Plan, count: int, people: Floats | None = None) -> Predictor:
     """The own predictions of a plan's players: by table if `count` of them are worth one, else by direct quadrature.
 
-    People are those who take part, or like them.
+    `people` take part, or are similar to those who do.
     """
     mechanism, beliefs = plan.number_mechanism, plan.study.beliefs
     curve: Any = mechanism.curve(beliefs)
@@ -52,7 +52,7 @@ def predictor_of(plan: Plan, count: int, people: Floats | None = None) -> Predic
 
 
 def _scales(plan: Plan, people: Floats) -> tuple[float, float]:
-    """The least and the largest scale of peers' noise that is foreseen, over these people or over all directions."""
+    """The range of foreseen scales of the peers' noise, over these people or over all directions."""
     peers, r = foresee_peers(plan, people), lengths(people)
     along = peers.noise_along(people, r)[r > 0]
     low, high = (float(along.min()), float(along.max())) if len(along) else peers.noise_range
@@ -66,7 +66,7 @@ def _direct(beliefs: Beliefs, curve: Curve) -> Predictor:
 
 @lru_cache(maxsize=32)
 def own_predictor(beliefs: Beliefs, curve: Any, low: float = 0.0, high: float = 0.0) -> Predictor:
-    """A table for these scales of the noise, kept: several simulations of a plan share it."""
+    """A table for these scales of the noise, cached: several simulations of a plan share it."""
     if not curve.needs_scale:
         return prediction_table(beliefs, curve)
     answers = ANSWERS
@@ -83,18 +83,18 @@ class PredictorTable:
     """E[ψ(u) | r, y] at equally spaced lengths, answers and logarithms of the scale.
 
     The support of u changes its shape at |y| = |M − Rr| and at r = M/R, where q may have a kink: answers on either side
-    of the one, and lengths on either side of the other, have grids of their own. Between their points it is cubic, and
-    quadratic between scales. Outer answers crowd at both ends, where the support begins to shrink and where little is
-    left of it.
+    of the former, and lengths on either side of the latter, have grids of their own. Interpolation is cubic between
+    grid points, and quadratic between scales. Outer answers cluster at both ends, where the support begins to shrink
+    and where it nearly vanishes.
     """
 
     beliefs: Beliefs
     curve: Curve
     ends: Floats
-    """Where the lengths of each part begin and end."""
+    """The ends of each part of the lengths."""
     scales: tuple[float, float]
     values: Floats
-    """By part of the lengths, length, part of the answers, answer, and scale."""
+    """Values by part of the lengths, length, part of the answers, answer, and scale."""
 
     @classmethod
     def of(cls, beliefs: Beliefs, curve: Curve, low: float, high: float, answers: int) -> PredictorTable:
@@ -102,7 +102,7 @@ class PredictorTable:
         cuts = np.array([0.0, M / R, 1.0] if M < R else [0.0, 1.0])
         ends = np.stack([cuts[:-1], cuts[1:]], axis=1)
         r = np.linspace(ends[:, 0], ends[:, 1], LENGTHS, axis=1)
-        # At r = 0 there is nothing to see; q is continuous there.
+        # r = 0 itself carries no information; q is continuous there.
         r[0, 0] = 1e-6
         kink, edge, share = np.abs(M - R * r), R * r + M, np.linspace(0, 1, answers)
         inner, crowded = kink[..., None] * share, np.square(np.sin(share * np.pi / 2))
@@ -132,7 +132,7 @@ class PredictorTable:
         return out
 
     def error(self) -> float:
-        """The largest that is found at random points."""
+        """The largest error at random points."""
         rng, (low, high) = np.random.default_rng(0), self.scales
         r, scale = rng.random(TRIED), low * (high / low) ** rng.random(TRIED)
         y = rng.random(TRIED) * (self.beliefs.radius * r + self.beliefs.noise_bound)

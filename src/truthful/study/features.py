@@ -243,7 +243,9 @@ class Interaction:
         )
 
     def codes(self, effects: Floats) -> tuple[Floats, Floats, Floats]:
-        """The codes' coefficients for raw ones; means that go with them: raw effects of the first, codes of the second."""
+        """The codes' coefficients for raw ones, with the means taken out: raw effects of one feature, codes of the
+        other.
+        """
         table = effects.reshape(len(self.first.names), len(self.second.names))
         inner = [self.second.codes(row) for row in table]
         outer = [self.first.codes(column) for column in np.array([codes for codes, _ in inner]).T]
