@@ -40,6 +40,22 @@ def test_health_says_whether_the_database_answers_and_nothing_else(tmp_path: Pat
             assert (ill.status_code, ill.text) == (503, "the database is away\n")
 
 
+def test_while_the_database_is_away_a_page_says_so_and_the_log_has_one_line(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with database_url("postgresql", tmp_path) as url, served(tmp_path / "service", url) as here:
+        here.service.settler.stop()
+        page = f"/a/{asked(here.service).links['p-01']}"
+        write_log_as("words")
+        with away(url):
+            shown = here.client.get(page)
+        assert (shown.status_code, shown.headers["retry-after"]) == (503, "5")
+        assert "cannot reach its data" in shown.text
+        (line,) = capsys.readouterr().err.splitlines()
+        assert line.startswith("A page could not reach the database (")
+        assert here.client.get(page).status_code == 200
+
+
 def monitoring_again(here: Served) -> None:
     """As after the second for which the answer is told."""
     layer = here.client.app.middleware_stack  # type: ignore[attr-defined]

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import sqlite3
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 
 from fastapi import FastAPI
 from fastapi.exceptions import RequestValidationError
-from sqlalchemy.exc import DataError
+from sqlalchemy.exc import DataError, OperationalError
 from starlette.concurrency import run_in_threadpool
 from starlette.exceptions import HTTPException
 from starlette.requests import Request
@@ -116,6 +117,14 @@ def _handle_errors(app: FastAPI) -> None:
     async def busy(request: Request, problem: Busy) -> Response:
         """Asynchronous, so that it takes no thread."""
         return wait(request, RETRY_SECONDS, problem.status, "shared.busy")
+
+    @app.exception_handler(OperationalError)
+    async def database_away(request: Request, problem: OperationalError) -> Response:
+        """One line of the log and a page that can be opened again: a server that restarts is no fault of ours."""
+        if isinstance(problem.orig, sqlite3.Error):
+            raise problem  # SQLite is never away
+        LOG.error("A page could not reach the database (%s).", type(problem.orig).__name__)
+        return wait(request, RETRY_SECONDS, 503, "shared.away")
 
     @app.exception_handler(SignInFirst)
     def sign_in_first(request: Request, problem: SignInFirst) -> Response:
