@@ -493,3 +493,14 @@ def test_every_parameter_changes_the_hash() -> None:
         *PARAMETERS,
         "players",
     }
+
+
+@pytest.mark.parametrize("name", ["conjoint", "drinks", "ill-at-work"])
+def test_a_seed_gives_the_same_noise_on_every_processor(name: str) -> None:
+    """Their floats differ in the last bits, and noise follows from every digit of ε; a given one is kept."""
+    study = Study.load(Path(__file__).parents[1] / "examples" / name / "study.toml")
+    solved = design(study, players=3_000, budget=3_000).mechanism.epsilon
+    assert solved == float(f"{solved:.10g}")
+    given = solved * 0.987654321
+    assert given != float(f"{given:.10g}")
+    assert design(study, players=3_000, budget=3_000, epsilon=given).mechanism.epsilon == given

@@ -23,6 +23,7 @@ from support.databases import database_url
 from support.lives import until
 from support.serving import PASSWORD, answer_all, asked, close, code_of, served
 
+import truthful
 from truthful.service.locations import Locations, Settings
 from truthful.service.server import PLAYERS, TO_ANSWER, Opening, make_demo
 from truthful.store import studies
@@ -224,6 +225,7 @@ def test_without_the_extra_it_says_what_to_install(
 ) -> None:
     for module in [name for name in sys.modules if name.startswith("truthful.service")]:
         monkeypatch.delitem(sys.modules, module)
+    monkeypatch.setattr(truthful, "service", truthful.service)  # as it was, when the modules are back
     monkeypatch.setitem(sys.modules, "uvicorn", None)
     ran = run("serve", tmp_path)
     assert ran.code == 2

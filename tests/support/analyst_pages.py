@@ -21,7 +21,7 @@ NAME = ANALYST
 INVITED = {
     "# [invitation]": "[invitation]",
     "# asked_by": "asked_by",
-    "# purpose": "purpose",
+    '# purpose = "': 'purpose = "',
     "# contact": "contact",
     '# payer = "Accounts office"': f'payer = "{PAYER}"',
 }

@@ -28,7 +28,7 @@ from truthful.check import Floats
 from truthful.errors import InputError, Refused
 from truthful.planner.goals import Goals
 from truthful.planner.panel import SHORTENINGS, Panel
-from truthful.planner.planning import MARGIN, Found, PanelSearch, PanelSolution, solve_panel
+from truthful.planner.planning import MARGIN, Found, PanelSearch, PanelSolution, round_epsilon, solve_panel
 from truthful.planner.share_planning import ROOM, lie_steps
 from truthful.study import Study
 from truthful.study.credibility import LevelBeliefs
@@ -203,6 +203,7 @@ class AskedSearch(PanelSearch):
         return self._solution(alpha, times, self.last_affordable(alpha, times, epsilon))
 
     def _solution(self, alpha: float, times: float, epsilon: float) -> AskedSolution:
+        epsilon = round_epsilon(self.goals, epsilon)
         at, e = np.array([alpha]), np.array([epsilon])
         clip, bonus = self.clip(times, e), self.study.prediction_bonus
         b = self.weight(at, e, clip).item() * (1 + MARGIN)

@@ -36,6 +36,7 @@ from truthful.planner.planning import (
     describe_tolerance,
     fewest,
     relax_goals,
+    round_epsilon,
     rounded_up,
     too_much,
     with_accuracy,
@@ -285,7 +286,7 @@ def _solve_terms(terms: Terms, near: Point | None) -> NumberSolution:
     epsilon, short, cost, error = (float(part[0]) for part in _evaluate(terms, at))
     if short > 0 or not cost <= _limit(goals.budget) or not error <= _limit(goals.error(study)):
         return none
-    return replace(none, point=best, epsilon=epsilon, cost=cost, error=error)
+    return replace(none, point=best, epsilon=round_epsilon(goals, epsilon), cost=cost, error=error)
 
 
 def _evaluate(terms: Terms, mesh: dict[str, Floats]) -> tuple[Floats, Floats, Floats, Floats]:

@@ -35,6 +35,8 @@ TOLERANCES = (0.75, 0.5, 0.25, 0.1)
 UNLIMITED = 1e30
 #: Targets are met from below by this part, so that rounding breaks no promise.
 MARGIN = 1e-9
+#: Digits of an ε that is solved for. Its last bits differ between processors, and all of them decide a seed's noise.
+EPSILON_DIGITS = 10
 #: The ratio at which more players are tried where a first guess is too few; its logarithm doubles each time.
 NEAR = 1.03
 #: The number of players in a remedy is at most a part 1/CLOSE above the least that works.
@@ -236,6 +238,11 @@ class PanelSearch:
             "epsilon": epsilon,
             "absent_share": alpha,
         }
+
+
+def round_epsilon(goals: Goals, epsilon: float) -> float:
+    """An ε that was solved for, without the digits that depend on the processor; a given one is kept."""
+    return epsilon if goals.epsilon is not None else float(f"{epsilon:.{EPSILON_DIGITS}g}")
 
 
 def bisect(feasible: Callable[[float], bool], low: float, high: float, steps: int) -> tuple[float, float]:

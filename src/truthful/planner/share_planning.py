@@ -27,6 +27,7 @@ from truthful.planner.planning import (
     PanelSearch,
     PanelSolution,
     bisect,
+    round_epsilon,
     solve_panel,
 )
 from truthful.study import Study
@@ -143,6 +144,7 @@ class ShareSearch(PanelSearch):
         return self.errors(np.array([alpha]), np.array([most])).item(), alpha, margin, most
 
     def _solution(self, alpha: float, margin: float, epsilon: float) -> ShareSolution:
+        epsilon = round_epsilon(self.goals, epsilon)
         bonus = self.price(np.array([alpha]), margin, np.array([epsilon])).item() * (1 + MARGIN)
         flat = self.left(bonus)
         if self.goals.accuracy is None:
