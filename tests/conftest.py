@@ -10,8 +10,9 @@ import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 
-# Before NumPy is loaded. There is a worker for every core already: threads of BLAS would only wait for each other.
-os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
+from support import blas
+
+os.environ.update(blas.SETTINGS)
 
 import pyarrow.csv
 import pyarrow.parquet

@@ -24,8 +24,10 @@ from pathlib import Path
 from typing import Any
 
 sys.path.append(str(Path(__file__).parents[1] / "tests"))
-# As in tests: with more threads a plan's last bits differ, hence its hash, hence the noise of a seeded run.
-os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
+
+from support import blas
+
+os.environ.update(blas.SETTINGS)
 
 import errata_page
 import library

@@ -23,7 +23,7 @@ from support import both_studies
 from support.browsers import keep, opened, program, shown_in
 from support.listening import listening
 from support.participant_pages import ASKING
-from support.serving import PAYER, PLAYERS, WHO, answer_all, bring, close, settle_with_less
+from support.serving import PAYER, PLAYERS, WHO, answer_all, bring, close, paying, settle_with_less
 from support.studies import people
 
 from truthful.plan import Plan, design
@@ -45,7 +45,7 @@ NAMED = (
     .replace('kind = "uniform"', 'kind = "observed"')
     .replace("[beliefs]", '[privacy]\nprotects = "answers"\n[beliefs]')
 )
-BOTH = both_studies.NUMBER.replace("scale = 0.0005", "scale = 0.05")
+BOTH = paying(both_studies.NUMBER.replace("scale = 0.0005", "scale = 0.05"))
 WIDTH, HEIGHT, GAP = 390, 780, 24
 BETWEEN = (200, 204, 208)
 MADE_OF = ("static/style.css", "templates/base.html", "templates/participant", "texts/en/participant.toml")
