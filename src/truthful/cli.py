@@ -80,13 +80,13 @@ def _as_json() -> bool:
 
 
 def _notes(error: BaseException) -> list[str]:
-    """What was noted on an error: what is left of that which it stopped."""
+    """The notes on an error, which say what is left of the interrupted work."""
     return getattr(error, "__notes__", [])
 
 
 @contextmanager
 def _interruptible() -> Iterator[None]:
-    """Ctrl-C ends a settlement with a sentence that says what is left of it."""
+    """On Ctrl-C, end a settlement with a sentence that says what is left of it."""
     try:
         yield
     except KeyboardInterrupt as stopped:
@@ -193,7 +193,7 @@ def plan(
 
 
 def _design(study: Path, goals: dict[str, Any], columns: dict[str, str]) -> Plan:
-    """The plan of a study file; where answers are no numbers, without what is said of numbers by default."""
+    """The plan of a study file; defaults for numbers are dropped where answers are not numbers."""
     from truthful.plan import design
     from truthful.study import Study, few_values
 
@@ -211,11 +211,13 @@ def _design(study: Path, goals: dict[str, Any], columns: dict[str, str]) -> Plan
 def beliefs(
     study: options.StudyFile,
     mostly: Annotated[
-        tuple[float, float] | None, typer.Option(help="Between what nine in ten answers lie.")
+        tuple[float, float] | None, typer.Option(help="The range of nine in ten answers.")
     ] = None,
     average: Annotated[
         tuple[float, float] | None,
-        typer.Option(help="Between what the average can lie; for yes and no the share, such as 0.05 0.4."),
+        typer.Option(
+            help="The range in which the average can lie; for yes and no the share, such as 0.05 0.4."
+        ),
     ] = None,
     difference: Annotated[
         float | None,
@@ -225,7 +227,7 @@ def beliefs(
     ] = None,
     effect: Annotated[
         list[str] | None,
-        typer.Option(help="In place of --difference, for every feature: NAME=what it changes at most."),
+        typer.Option(help="In place of --difference, for every feature: NAME=the most it changes."),
     ] = None,
     data: Annotated[
         Path | None,
@@ -237,7 +239,7 @@ def beliefs(
     budget: Annotated[float | None, typer.Option(help="What you can pay them all.")] = None,
     as_json: options.AsJson = False,
 ) -> None:
-    """Turn what you can say of answers into beliefs, and show what a plan owes to them.
+    """Turn what you can say about answers into beliefs, and show how a plan depends on them.
 
     With --players or --roster, and --budget, also: how the plan changes if beliefs or costs are off by a factor of two.
     """
@@ -262,8 +264,8 @@ def beliefs(
     }
     if found is None and not goals:
         raise InputError(
-            "There is nothing to do. Say something of answers (--mostly, --average, --difference), name an earlier "
-            "study (--data), or give --players and --budget to see what the plan owes to the declared beliefs."
+            "There is nothing to do. Say something about answers (--mostly, --average, --difference), name an earlier "
+            "study (--data), or give --players and --budget to see how the plan depends on the declared beliefs."
         )
     changed = [*vary(declared, goals)] if goals else []
     if as_json:
@@ -289,7 +291,7 @@ def assign(
     ] = False,
     seed: Annotated[
         int | None,
-        typer.Option(help="Repeat a draw exactly. Default: another one every time, which is told."),
+        typer.Option(help="Repeat a draw exactly. Default: a new draw every time; the seed is printed."),
     ] = None,
     as_json: options.AsJson = False,
 ) -> None:
@@ -709,7 +711,7 @@ def _show(*views: Any) -> None:
 
 
 def _progress(wanted: bool) -> AbstractContextManager[Any]:
-    """A progress bar on a terminal, for what takes more than a second."""
+    """A progress bar on a terminal, for work that takes more than a second."""
     from truthful.show.terminal import rich_progress
 
     console = Console(stderr=True)

@@ -146,7 +146,7 @@ def restore(
     database: options.DatabaseUrl = None,
     as_json: options.AsJson = False,
 ) -> None:
-    """Make a service from a backup, where nothing is yet. The original must not run again: both would take answers."""
+    """Make a service from a backup, in a new directory. The original must not run again: both would take answers."""
     with _service_installed("The service needs"):
         from truthful.service.locations import Settings
         from truthful.service.restoring import restore as restored
@@ -197,7 +197,7 @@ def bots(
 
 
 account = typer.Typer(
-    help="Who signs in to a service, and which studies they are let into.", no_args_is_help=True
+    help="Who signs in to a service, and the studies to which they have access.", no_args_is_help=True
 )
 app.add_typer(account, name="account")
 
@@ -211,7 +211,7 @@ def add_account(
     database: options.DatabaseUrl = None,
     as_json: options.AsJson = False,
 ) -> None:
-    """Let somebody sign in, by a link that works once. Nobody else can: no page makes accounts."""
+    """Let somebody sign in, by a link that works once. Only this command makes accounts; no page does."""
     with _service(directory, url, database) as (settings, session):
         from truthful.store import accounts
         from truthful.store.tables import Role
@@ -232,7 +232,7 @@ def link_account(
     database: options.DatabaseUrl = None,
     as_json: options.AsJson = False,
 ) -> None:
-    """Print a new sign-in link, for who lost her password; her password and her browsers end when she uses it."""
+    """Print a new sign-in link, for somebody without her password; using it ends her password and all sessions."""
     with _service(directory, url, database) as (settings, session):
         from truthful.store import accounts
 
@@ -263,7 +263,7 @@ def list_accounts(
     database: options.DatabaseUrl = None,
     as_json: options.AsJson = False,
 ) -> None:
-    """Print who signs in, with which role, and the studies that each is let into."""
+    """Print who signs in, with which role, and the studies that each has access to."""
     with _service(directory, None, database, writes=False) as (_, session):
         from truthful.store import accounts, studies
 
@@ -284,7 +284,7 @@ def list_accounts(
         print(f"{row['name']}, {row['role']}{'' if row['password'] else ', without a password'}")
         _print_studies(row["studies"])
     if nobodys:
-        print("Studies that no analyst is let into; give them to one with: truthful account share")
+        print("Studies to which no analyst has access; share them with: truthful account share")
         _print_studies(nobodys)
 
 
@@ -297,12 +297,12 @@ def share_study(
     database: options.DatabaseUrl = None,
     as_json: options.AsJson = False,
 ) -> None:
-    """Let another analyst into a study; or a payer, if it was frozen before studies had to name one."""
+    """Share a study with another analyst; or with a payer, if it was frozen before studies had to name one."""
     with _service(directory, None, database) as (settings, session):
         from truthful.service.settle_study import share
 
         share(session, settings.locations, study, name, OPERATOR, end=end)
-    told = f"{name} is {'no longer ' if end else ''}let into study {study}."
+    told = f"{name} {'no longer has' if end else 'has'} access to study {study}."
     print_json({"study": study, "name": name, "shared": not end}) if as_json else print(told)
 
 
@@ -391,7 +391,7 @@ def identity(
     database: options.DatabaseUrl = None,
     as_json: options.AsJson = False,
 ) -> None:
-    """Let somebody sign in by the OpenID provider too, as this person; one that was set before ends."""
+    """Let somebody sign in by the OpenID provider too, as this person; this replaces an earlier identity."""
     with _service_installed("The service needs"):
         from truthful.service import server
         from truthful.service.locations import Settings
@@ -401,7 +401,7 @@ def identity(
 
 
 def _provider(issuer: str | None, client_id: str | None, alone: bool) -> Provider | None:
-    """Who vouches for people, if anybody does."""
+    """The OpenID provider, if one is named."""
     if issuer is None:
         if alone or client_id is not None:
             raise InputError("No provider is named: add --oidc-issuer, as https://login.example.org.")
@@ -414,7 +414,7 @@ def _provider(issuer: str | None, client_id: str | None, alone: bool) -> Provide
 
 @contextmanager
 def _service_installed(needs: str, extra: str = "service") -> Iterator[None]:
-    """What only the packages of an extra can do is refused where they are missing."""
+    """Refuse a command whose optional packages are missing, and say how to install them."""
     try:
         yield
     except ModuleNotFoundError as missing:

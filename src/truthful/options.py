@@ -26,7 +26,7 @@ CHOICES = {
 
 
 def words_of(option: str) -> Callable[[str], list[str]] | None:
-    """Those of an option that begin with what was typed; None where any word or number may stand."""
+    """A completion for an option: its words that begin with the typed text; None where any value is allowed."""
     words = CHOICES.get(option)
 
     def complete(incomplete: str) -> list[str]:
@@ -36,7 +36,7 @@ def words_of(option: str) -> Callable[[str], list[str]] | None:
 
 
 PAYING, ESTIMATING, PROMISING = "Payments", "Estimators", "Guarantees"
-#: What may be asked of a plan, by the names of `design`'s arguments, under the headings of the help.
+#: The goals of a plan, by the names of `design`'s arguments, under the headings of the help.
 GOALS: dict[str | None, dict[str, str]] = {
     None: {
         "players": "The most players who will take part. Default: everybody on the roster, if there is one.",
@@ -97,7 +97,7 @@ TYPES: dict[str, tuple[Any, Any]] = {
 
 
 def take_goals(command: Callable[..., None]) -> Callable[..., None]:
-    """Give a command, which takes them as **goals, an option for each row of the table, after its argument."""
+    """A decorator that gives a command, which takes **goals, an option for each row of the table."""
     signature = inspect.signature(command, eval_str=True)
     first, *own, _ = signature.parameters.values()
     options = []
@@ -219,14 +219,14 @@ LinkUrl = Annotated[
     typer.Option(help="Where people reach the service, as https://study.example.org: links begin with it."),
 ]
 SharedStudy = Annotated[str, typer.Argument(help="The study's id, as in its address.")]
-EndSharing = Annotated[bool, typer.Option("--end", help="Share it no longer.")]
+EndSharing = Annotated[bool, typer.Option("--end", help="Stop sharing it.")]
 RefusedSignIns = Annotated[
     bool,
     typer.Option("--refused", help="Print refused sign-ins instead, which stand apart: the latest 1,000."),
 ]
 KeptHash = Annotated[
     str | None,
-    typer.Option(help="A hash that the log ended with earlier: refused if it is not in the chain any more."),
+    typer.Option(help="A hash with which the log ended earlier: refused if it is no longer in the chain."),
 ]
 BehindProxy = Annotated[
     bool,
@@ -243,16 +243,14 @@ SmtpServer = Annotated[
     ),
 ]
 SmtpUser = Annotated[
-    str | None, typer.Option(help="Whom to sign in as there; the password is in TRUTHFUL_SMTP_PASSWORD.")
+    str | None, typer.Option(help="The user name there; the password is in TRUTHFUL_SMTP_PASSWORD.")
 ]
 MailFrom = Annotated[
     str | None,
-    typer.Option(
-        help="The address that mails are from. What cannot be delivered comes back to it, not to analysts."
-    ),
+    typer.Option(help="The sender's address. What cannot be delivered comes back to it, not to analysts."),
 ]
 Workers = Annotated[
-    int, typer.Option(help="How many processes answer. More than one takes PostgreSQL; one of them settles.")
+    int, typer.Option(help="How many processes answer. More than one needs PostgreSQL; one of them settles.")
 ]
 
 
@@ -265,7 +263,9 @@ class LogForm(StrEnum):
 
 LogFormat = Annotated[
     LogForm,
-    typer.Option(help="What goes wrong, on the error output: words for people, or one JSON record a line."),
+    typer.Option(
+        help="The form of the log, on the error output: words for people, or one JSON record a line."
+    ),
 ]
 ApiDocs = Annotated[
     bool,
@@ -288,7 +288,7 @@ OidcIssuer = Annotated[
     str | None,
     typer.Option(
         help="Let people sign in by this OpenID provider too, as https://login.example.org; its secret for the service "
-        "stands in TRUTHFUL_OIDC_SECRET."
+        "is in TRUTHFUL_OIDC_SECRET."
     ),
 ]
 OidcClient = Annotated[
@@ -312,7 +312,7 @@ BotsStudy = Annotated[
 ]
 Mix = Annotated[
     str,
-    typer.Option(help="Shares of kinds of people, as those of `truthful simulate`; liars are exaggerators."),
+    typer.Option(help="Shares of kinds of people, as for `truthful simulate`; liars are exaggerators."),
 ]
 PayerLink = Annotated[
     str | None,

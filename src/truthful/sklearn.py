@@ -46,7 +46,7 @@ PROTECTS = ("records", "answers")
 
 
 class UndeclaredBounds(UserWarning):
-    """A bound was not declared, and is taken to be 1: values beyond it are cut, and how many is not told."""
+    """A bound was not declared, and 1 is used: values beyond it are cut, and their number is not reported."""
 
 
 class PrivateRegressor(RegressorMixin, BaseEstimator):  # type: ignore[misc]
@@ -54,7 +54,7 @@ class PrivateRegressor(RegressorMixin, BaseEstimator):  # type: ignore[misc]
 
     Each row is one person: features that were verified and a response that she reported. One sum over everybody's
     responses is released with noise; a person is paid by how well her report predicts what the others' reports say of
-    her, her own being taken out of the sum.
+    her, with her own taken out of the sum.
 
     Bounds are declared, never read off the data: a row of `X` longer than `feature_norm` is shortened to that length,
     a response beyond ±`response_bound` is moved to it. So one person, whatever she reports, has a bounded influence.
@@ -115,7 +115,7 @@ class PrivateRegressor(RegressorMixin, BaseEstimator):  # type: ignore[misc]
     Every fit spends `epsilon` again. A search or a cross-validation fits many times and compares scores that have no
     noise at all: do it on invented data, or on data that are already public.
 
-    How many rows were cut to the bounds is not told: it depends on the data, so that telling it is not private.
+    How many rows were cut to the bounds is not reported: it depends on the data, so reporting it would not be private.
 
     A step before this one must be private as well. A StandardScaler fitted to the same rows is not: its means carry
     every row. Use a FunctionTransformer that maps declared ranges to [-1, 1].

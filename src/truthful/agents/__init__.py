@@ -1,4 +1,4 @@
-"""Simulated people: what they know, and the ways in which they answer."""
+"""Simulated people: what they know, and how they answer."""
 # ruff: noqa: I001 (a name a line, not a statement)
 
 from truthful.agents.games import (

@@ -1,15 +1,15 @@
 """What a simulated player knows when she chooses her report: herself, and the published mechanism.
 
-Where she is also asked what the others will say half the scale of answers is the unit. In one study people's centre is
-μ, which nobody declares. Somebody whose own is μ_i and who takes the others' to be μ° expects, with o, s and k of
-truthful.study.credibility,
+Where she is also asked what the others will say, half the scale of answers is the unit. In one study people's centre is
+μ, which nobody declares. A player whose own centre is μ_i, and who believes that the others' is μ°, expects, with o, s
+and k of truthful.study.credibility,
 
     of people like her      P = μ_i + o + s(y − μ_i − o)
     of everybody            m = μ_i + k(y − μ_i − o), her prediction
     of their predictions    m̄ = μ° + k̄(m − μ°)
 
 and from these the surprise, in which payments are linear: with Q = (1−s)(P − μ̂ − o) + s·P the best answer is Q/s, which
-is y + γ/s, and of yes and no the sign of P − m̄ − o.
+is y + γ/s; for yes and no it is the sign of P − m̄ − o.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ LOOKS = FIRST + ZOOMED * ROUNDS
 
 @dataclass(frozen=True, eq=False)
 class Players:
-    """Simulated players, one a row: features x, true answer y and privacy cost c of each, in normalised units."""
+    """Simulated players, one in each row: features x, true answer y and privacy cost c, in normalised units."""
 
     x: Floats
     y: Floats
@@ -80,17 +80,17 @@ class AnyGame:
     target: Floats
 
     def influence(self, x: Floats) -> Floats:
-        """How an answer of each would move the estimate, a row each, in any unit: M⁻¹ζ."""
+        """How each person's answer would move the estimate, one row for each, in any unit: M⁻¹ζ."""
         return np.asarray(instruments(self.mechanism, grid_features(x)) @ self.spread.T)
 
 
 def instruments(mechanism: SumRelease, kx: Floats) -> Floats:
-    """ζ of everybody, given her features on the grid: x itself, unless there is a transform."""
+    """Everybody's ζ, from features on the grid: x itself, unless there is a transform."""
     return instruments_on_grid(kx, mechanism.transform, mechanism.norm) / GRID
 
 
 def moved_by(mechanism: SumRelease, spread: Floats, x: Floats) -> dict[str, Any]:
-    """How answers of these people move an estimate of this spread: what their game says of it."""
+    """How answers of these people move an estimate of this spread, in the terms of a game."""
     z = instruments(mechanism, grid_features(x))
     moved = spread @ (z.T @ z) @ spread.T
     return {
@@ -117,16 +117,16 @@ class Game(AnyGame):
     predictor: Predictor
 
     def own_prediction(self, x: Floats, reports: Floats) -> Floats:
-        """q(x, ŷ). Of a true answer it is also p̄, what she expects her peers to predict if they are truthful."""
+        """q(x, ŷ). For a true answer it is also p̄, what she expects truthful peers to predict."""
         r = lengths(x)
         return self.predictor(r, reports, self.peers.noise_along(x, r))
 
     def base(self, x: Floats) -> Floats:
-        """What payments start from."""
+        """The base payment."""
         return self.mechanism.base(lengths(x))
 
     def score(self, p: Floats, q: Floats) -> Floats:
-        """What is added to that, for an own prediction q if she expects her peers' to be p: rules are affine in p."""
+        """The score on top, for an own prediction q if she expects her peers to predict p: rules are affine in p."""
         return self.mechanism.scoring(p, q, a=0.0, b=self.mechanism.score_weight)
 
     def expected_utility(self, players: Players) -> Floats:
@@ -136,7 +136,7 @@ class Game(AnyGame):
 
 
 def game(plan: Plan, predictor: Predictor, people: Floats | None = None) -> Game:
-    """The game of a plan; `predictor` gives own predictions. People are those whom it is played with, or like them."""
+    """The game of a plan; `predictor` gives own predictions. `people` take part, or are like those who do."""
     study, mechanism = plan.study, plan.number_mechanism
     x = foreseen_people(plan) if people is None else people
     promised, peers = promise(plan, x), foresee_peers(plan, x)
@@ -153,7 +153,7 @@ def game(plan: Plan, predictor: Predictor, people: Floats | None = None) -> Game
 
 
 def promise(plan: Plan, people: Floats) -> Setting:
-    """What a plan's bounds depend on, for as many as are expected of people like these."""
+    """The setting of a plan's bounds, for as many people like these as are expected to answer."""
     return setting(
         plan.study,
         plan.number_mechanism,
@@ -165,7 +165,7 @@ def promise(plan: Plan, people: Floats) -> Setting:
 
 
 def geometry_of(plan: Plan, people: Floats) -> Geometry | None:
-    """The geometry of these people, where what is promised follows from it."""
+    """The geometry of these people, where the promises follow from it."""
     mechanism = plan.mechanism
     if not isinstance(mechanism, OneRelease) or mechanism.protects != "answers":
         return None
@@ -174,7 +174,7 @@ def geometry_of(plan: Plan, people: Floats) -> Geometry | None:
 
 
 def foreseen_people(plan: Plan) -> Floats:
-    """People as the study says they are spread; where it does not say, evenly over what it declares."""
+    """People drawn from the study's design; where it is not declared, spread evenly over ranges and levels."""
     study, rng, n = plan.study, np.random.default_rng(0), min(plan.answering, FORESEEN)
     if not study.features:
         return study.normalise({}, n)
@@ -187,11 +187,11 @@ def foreseen_people(plan: Plan) -> Floats:
 
 
 def foresee_peers(plan: Plan, people: Floats) -> Estimate:
-    """The estimate that players are scored against, as far as it is known beforehand: its noise.
+    """The estimate against which players are scored, as far as it is known beforehand: its noise.
 
-    With one release M is n times its mean over these people, and a player is taken to have the mean leverage d/n; where
-    M is declared it is known. `noisy-statistics` adds noise shaped by a matrix that is yet to be released: what it is
-    without noise stands for it.
+    With one release M is n times its mean over these people, and every player is assumed to have the mean leverage d/n;
+    a declared M is known. The noise of `noisy-statistics` is shaped by a matrix that is yet to be released: the same
+    matrix without noise stands in for it.
     """
     study, mechanism, n, d = plan.study, plan.number_mechanism, plan.answering, plan.study.dimension
     scale = mechanism.scale(study.beliefs)
@@ -212,7 +212,7 @@ def best_reports(own: Callable[[Floats], Floats], expected: Floats, truth: Float
 
     `own` gives all players' own predictions q(ŷ) for a report each, `expected` is what each expects of her peers, p̄.
     Her expected payment is a constant + b(2p̄q − q²), so the best report has its q nearest to p̄, whatever a, b and
-    the rule are. She lies only if that pays: of reports that pay the same as the truth the truth is chosen.
+    the rule are. She lies only if that pays: among reports that pay the same as the truth, the truth is chosen.
     """
 
     def loss(reports: Floats) -> Floats:
@@ -223,7 +223,7 @@ def best_reports(own: Callable[[Floats], Floats], expected: Floats, truth: Float
 
 
 def least(loss: Callable[[Floats], Floats], low: Floats, high: Floats) -> Floats:
-    """For each player, the report between low and high of least loss: on a grid, then on ever finer ones about it."""
+    """For each player, the report between low and high with the least loss, on finer and finer grids."""
     best, step = (low + high) / 2, (high - low) / 2
     for points in (FIRST, *(ZOOMED,) * ROUNDS):
         grid = np.clip(best + step * np.linspace(-1, 1, points)[:, None], low, high)
@@ -238,17 +238,17 @@ def least(loss: Callable[[Floats], Floats], low: Floats, high: Floats) -> Floats
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class SumGame(AnyGame):
-    """The game where there are so many `levels` of answers; 0: numbers, where predictions are asked for."""
+    """The game where answers have this number of `levels`; 0: numbers, where people are asked for predictions."""
 
     levels: int
 
     @property
     def answers(self) -> Floats:
-        """All that can be answered, from −1 (no, or the lowest rating) to 1."""
+        """All possible answers, from −1 (no, or the lowest rating) to 1."""
         return np.linspace(-1.0, 1.0, self.levels)
 
     def nearest(self, values: Floats) -> Floats:
-        """The answers next to these numbers."""
+        """The answers nearest to these numbers."""
         steps = (self.levels - 1) / 2
         return np.asarray(np.rint((np.clip(values, -1.0, 1.0) + 1.0) * steps) / steps - 1.0)
 
@@ -257,12 +257,12 @@ class SumGame(AnyGame):
         return np.rint((y + 1.0) * (self.levels - 1) / 2).astype(np.int64)
 
     def pay_of(self, paid: Floats, y: Floats) -> Floats:
-        """Of what each answer (a column) pays, what these do."""
+        """The payments for these answers, from those for each answer (a column)."""
         return np.asarray(paid[np.arange(len(y)), self.places(y)])
 
 
 def sum_geometry(plan: Plan, people: Floats) -> Geometry:
-    """The geometry of these people, with what they believe and what single effects need."""
+    """The geometry of these people, with their beliefs and the numbers that single effects need."""
     mechanism, study, kx = plan.mechanism, plan.study, grid_features(people)
     assert isinstance(mechanism, SumRelease)
     require_invertible(sums(kx, np.zeros(len(kx)), mechanism.transform, mechanism.norm).matrix)
@@ -287,17 +287,17 @@ class ShareGame(SumGame):
 
     @property
     def mean(self) -> Floats:
-        """The features that what is declared is about."""
+        """The features to which the declared beliefs refer."""
         return np.zeros(self.beliefs.dimension)
 
     def expected_share(self, x: Floats, y: Floats, off: Floats | float = 0.0) -> Floats:
-        """What somebody with this answer expects of people like her, if her mean is `off` from what is declared."""
+        """The share that a person with this answer expects of people like her; her mean is `off` from the declared."""
         believed = self.beliefs.expects(x)
         mean = believed.mean + off
         return np.asarray(mean + believed.credibility * ((1.0 + y) / 2 - mean))
 
     def expected_payments(self, x: Floats, share: Floats) -> Floats:
-        """What each answer (a column) pays somebody who expects this share: φ follows it, but for what is clipped."""
+        """The payment for each answer (a column) to a person who expects this share: φ follows it, clipping aside."""
         believed = self.beliefs.expects(x)
         width = believed.width(self.mechanism.margin)
         phi = np.clip((share - believed.switch) / width, -1.0, 1.0)
@@ -312,7 +312,7 @@ class ShareGame(SumGame):
 
 
 def share_game(plan: Plan, people: Floats | None = None) -> ShareGame:
-    """The game of a plan whose answers are shares. People are those whom it is played with, or like them."""
+    """The game of a plan whose answers are shares. `people` take part, or are like those who do."""
     mechanism, beliefs = share_mechanism(plan)
     x = foreseen_people(plan) if people is None else people
     s = share_promise(plan, sum_geometry(plan, x), plan.answering)
@@ -336,7 +336,7 @@ def share_mechanism(plan: Plan) -> tuple[ShareRelease, ShareBeliefs]:
 
 
 def share_promise(plan: Plan, geometry: Geometry, players: int) -> ShareSetting:
-    """What a plan's bounds depend on, for so many of people of this geometry."""
+    """The setting of a plan's bounds, for this many people of this geometry."""
     mechanism, _ = share_mechanism(plan)
     s = share_setting(plan.study, mechanism, players, plan.absent_share, plan.failure_probability, geometry)
     return replace(s, belief_gap=0.0)
@@ -344,7 +344,7 @@ def share_promise(plan: Plan, geometry: Geometry, players: int) -> ShareSetting:
 
 @dataclass(frozen=True, eq=False)
 class Foreseen:
-    """What somebody expects: of people like her, of everybody (which is her prediction), and of their predictions."""
+    """A player's expectations: of people like her, of everybody (her prediction), and of others' predictions."""
 
     alike: Floats
     prediction: Floats
@@ -355,8 +355,8 @@ class Foreseen:
 class AskedGame(SumGame):
     """The game of people who are asked what the others will say.
 
-    centre is what these expect the average answer to be, which no analyst knows, and mean their mean features. What
-    agents ask of a `Game` or a `ShareGame` they can ask here.
+    centre is the average answer that they expect, which no analyst knows, and mean their mean features. It has all that
+    agents use of a `Game` or a `ShareGame`.
     """
 
     mechanism: AskedRelease
@@ -371,10 +371,10 @@ class AskedGame(SumGame):
     def foresees(
         self, x: Floats, y: Floats, off: Floats | float = 0.0, aware: float = 1.0, steeper: float = 1.0
     ) -> Foreseen:
-        """What people with these answers expect whose own centre is `off` from the common one.
+        """Expectations of people with these answers whose own centre is `off` from the common one.
 
-        aware is λ: 1 if they know what the others expect, 0 if they take them to think as they do. An answer moves
-        what they expect `steeper` times as much as it should.
+        aware is λ: 1 if they know what the others expect, 0 if they believe that the others think as they do. An answer
+        moves their expectation `steeper` times as much as it should.
         """
         beliefs = self.beliefs
         o, mine = beliefs.offsets(x, self.mean), self.centre + off
@@ -388,7 +388,7 @@ class AskedGame(SumGame):
         return Foreseen(mine + o + s * (y - mine - o), prediction, theirs + k.mean() * (prediction - theirs))
 
     def surprise(self, x: Floats, foreseen: Foreseen) -> Floats:
-        """Δ as it is expected, but for what is clipped."""
+        """The expected Δ, clipping aside."""
         o = self.beliefs.offsets(x, self.mean)
         if self.mechanism.rule == SERUM:
             return np.asarray(foreseen.alike - foreseen.others - o)
@@ -397,7 +397,7 @@ class AskedGame(SumGame):
         return np.asarray(foreseen.alike - centre - o)
 
     def best_answers(self, x: Floats, truth: Floats, foreseen: Foreseen) -> Floats:
-        """What pays most, cut to the scale; the truth where it pays as much."""
+        """The best-paid answer on the scale; the truth where it pays as much."""
         found = self.surprise(x, foreseen)
         if self.mechanism.rule == SERUM:
             return np.where(found == 0, truth, np.sign(found))
@@ -410,15 +410,15 @@ class AskedGame(SumGame):
     # As of other games
 
     def own_prediction(self, x: Floats, reports: Floats) -> Floats:
-        """q, in which payments are quadratic: s times how far an answer is from what was expected of people like her.
+        """q, in which payments are quadratic: s times an answer's distance from the one expected of people like her.
 
-        Of a true answer it is also what q is compared with, on average.
+        For a true answer it is also what q is compared with, on average.
         """
         s, o = self.beliefs.slopes(x, self.mean), self.beliefs.offsets(x, self.mean)
         return np.asarray(s * (reports - self.centre - o))
 
     def base(self, x: Floats) -> Floats:
-        """What payments start from, on average: the square of the surprise costs everybody the same."""
+        """The base payment, on average: the square of the surprise costs everybody the same."""
         mechanism, beliefs = self.mechanism, self.beliefs
         paid = mechanism.base_payment + mechanism.prediction_weight * (SCALE**2 - beliefs.sure**2)
         if mechanism.rule == SERUM:
@@ -427,17 +427,17 @@ class AskedGame(SumGame):
         return np.asarray(paid - mechanism.score_weight * s * (2 - s) * v)
 
     def score(self, p: Floats, q: Floats) -> Floats:
-        """What is added to that, if q is compared with p."""
+        """The score added to it, if q is compared with p."""
         return np.asarray(self.mechanism.score_weight * (2 * p - q) * q)
 
     def expected_share(self, x: Floats, y: Floats) -> Floats:
-        """What somebody with this answer expects payments to depend on: of yes and no the surprise, otherwise q."""
+        """The expectation of what payments depend on, given this answer: for yes and no the surprise, otherwise q."""
         if self.mechanism.rule == SERUM:
             return self.surprise(x, self.foresees(x, y))
         return self.own_prediction(x, y)
 
     def expected_payments(self, x: Floats, expected: Floats) -> Floats:
-        """What each answer (a column) pays somebody who expects that."""
+        """The payment for each answer (a column) to a person who expects that."""
         if self.mechanism.rule == SERUM:
             counted = np.clip(expected / self.mechanism.clip, -1.0, 1.0)
             scored = self.mechanism.score_weight * counted[:, None] * self.answers
@@ -457,7 +457,7 @@ class AskedGame(SumGame):
 
 
 def asked_game(plan: Plan, people: Floats | None = None) -> AskedGame:
-    """The game of a plan that asks for predictions. People are those whom it is played with, or like them."""
+    """The game of a plan that asks for predictions. `people` take part, or are like those who do."""
     mechanism, beliefs = plan.asked_mechanism, plan.study.levels
     if mechanism is None or beliefs is None:
         raise InputError(f"{plan.study.name!r} does not ask people what the others will say.")
@@ -483,7 +483,7 @@ def asked_game(plan: Plan, people: Floats | None = None) -> AskedGame:
 
 
 def _gap(s: AskedSetting) -> float:
-    """How far what payments depend on can be from what a truthful answer expects."""
+    """The largest distance of what payments depend on from what a truthful player expects of it."""
     if not s.beliefs.strict:
         return float(gap(s).max())
     truthful = replace(s, alpha=np.array([0.0]), clip=np.array([1e6]), tolerance=0.0, judged=False)

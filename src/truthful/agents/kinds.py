@@ -1,7 +1,6 @@
-"""The simulated people. Each kind is a name, a paragraph on where it comes from, and one method.
+"""The kinds of simulated people. Each has a name, a docstring that says where it comes from, and one method.
 
-A new kind is a frozen dataclass with those three, and its place in KINDS. Those whom bounds are proved against have
-theirs in WORST.
+A new kind is a frozen dataclass with these three, listed in KINDS; the worst cases of the proofs are listed in WORST.
 """
 
 from __future__ import annotations
@@ -35,14 +34,14 @@ class Agent(ABC):
         """What each of these players reports, in [−Y, Y]; NaN if she stays out of the study."""
 
     def answers(self, players: Players, game: ShareGame, rng: np.random.Generator) -> Floats:
-        """The same where answers are yes and no, or ratings: one of those that there are, from −1 to 1, or NaN."""
+        """The same for yes and no and ratings: one of the possible answers, from −1 to 1, or NaN."""
         raise InputError(
             f"People of the kind {self.name!r} answer with numbers only. For yes and no, and for ratings, choose among "
             f"{', '.join((*KINDS, *WORST, *SHARES))}."
         )
 
     def both(self, players: Players, game: AskedGame, rng: np.random.Generator) -> tuple[Floats, Floats]:
-        """Answers, NaN for who stays away, and predictions of the others' average answer, where these are asked for.
+        """Answers, NaN where somebody stays away, and predictions of the others' average answer, where asked for.
 
         By default a prediction is honest, whatever the answer is.
         """
@@ -51,9 +50,9 @@ class Agent(ABC):
         return told(players, cast(Any, game), rng), foreseen.prediction
 
     def weights(self, x: Floats, game: AnyGame) -> Floats | None:
-        """For each of these people, how much her privacy matters here: the greatest costs are given to the greatest.
+        """Weights by which privacy costs are assigned: the largest cost goes to the largest weight.
 
-        None, if costs have nothing to do with features.
+        None if costs do not depend on features.
         """
         return None
 
@@ -91,8 +90,8 @@ class CostThreshold(Agent):
 class PrivacySeeker(Agent):
     """Says what anybody would expect of her: what the prior mean predicts, which is 0 in normalised units.
 
-    The report that reveals nothing, as in surveys where people tick the middle of the scale. Where no answer reveals
-    nothing, as of yes and no, the lot decides.
+    The report that reveals nothing, as in surveys where people tick the middle of the scale. Where every answer reveals
+    something, as yes and no do, chance decides.
     """
 
     name: ClassVar[str] = "privacy-seeker"
@@ -123,7 +122,7 @@ class Exaggerator(Agent):
 class Coordinated(Agent):
     """All push one coefficient up: ±Y by the sign of that feature, whatever the truth is.
 
-    A campaign. Of all lies that do not depend on what others say, it moves that coefficient the furthest.
+    A campaign. Among lies that do not depend on what others say, it moves that coefficient furthest.
     """
 
     coefficient: int = 0
@@ -140,9 +139,9 @@ class Coordinated(Agent):
 class BestResponder(Agent):
     """Reports whatever leaves her most, payment less privacy cost, as she expects if her peers are truthful.
 
-    The rational player of the paper's equilibrium. The truth costs her c·h(ε) of privacy. How much of that a lie saves
-    the theorem leaves open: anything up to all of it. Here the saving grows with the lie in proportion, to all of it
-    at `saves_all` times Y; near 0 that is the theorem's worst case, in which any lie saves everything. She stays out if
+    The rational player of the paper's equilibrium. The truth costs her c·h(ε) of privacy. The theorem leaves open how
+    much of that a lie saves: anything up to all of it. Here the saving is proportional to the lie, and complete at
+    `saves_all` times Y; near 0 that is the theorem's worst case, in which any lie saves everything. She stays out if
     even her best report leaves her less than nothing.
 
     `peers` is the curve that she expects her peers' predictions to follow; by default the one by which the mechanism
@@ -193,8 +192,8 @@ class BestResponder(Agent):
 class OptOut(Agent):
     """Tells the truth, or stays away if taking part does not pay.
 
-    It does not if a + b(2p̄q − q²) < c·h(ε), with p̄ = q. The paper's individual rationality, from the side of those
-    who decide.
+    It does not if a + b(2p̄q − q²) < c·h(ε), with p̄ = q. The paper's individual rationality, seen by the people who
+    decide.
     """
 
     name: ClassVar[str] = "opt-out"
@@ -210,15 +209,15 @@ class OptOut(Agent):
 class Influential(Agent):
     """Those who can move the coefficients furthest lie, all in one direction: ±Y by how their answers move them.
 
-    The liars that bounds on the error are proved against. They are as many as have privacy costs above the threshold,
-    and they are those: costs may depend on a person's features. Or just `liars` of them, whatever their costs are.
+    The worst liars in the proof of the bounds on the error: the people with privacy costs above the threshold, as costs
+    may depend on a person's features. Or just `liars` of them, whatever their costs are.
     """
 
     liars: int | None = None
     name: ClassVar[str] = "influential"
 
     def direction(self, game: AnyGame) -> Floats:
-        """How much a change of θ̂ counts."""
+        """The direction in which θ̂ is to be moved."""
         return game.furthest
 
     def reports(self, players: Players, game: AnyGame, rng: np.random.Generator) -> Floats:
@@ -227,7 +226,7 @@ class Influential(Agent):
         if self.liars is not None:
             lies = np.zeros(len(moved), dtype=np.bool_)
             lies[np.argsort(-np.abs(moved), kind="stable")[: self.liars]] = True
-        # Of no influence is only who has no features, and the person against whom it is.
+        # Only people without features have no influence, and the target herself.
         return np.where(lies & (moved != 0), game.beliefs.response_bound * np.sign(moved), players.y)
 
     answers = reports
@@ -243,8 +242,8 @@ class Influential(Agent):
 class Targeting(Influential):
     """Those whose answers count most in what is predicted of one person lie, all in one direction: ±Y.
 
-    The liars that the bound on the gap is proved against, and she is the person of whom it is largest: among those whom
-    the game is played with the one whose prediction has the most noise. Costs or `liars` as of the influential.
+    The worst liars in the proof of the bound on the gap; she is the person for whom it is largest, the player whose
+    prediction has the most noise. Costs or `liars` as for the influential.
     """
 
     name: ClassVar[str] = "targeting"
@@ -257,7 +256,7 @@ class Targeting(Influential):
 
 
 class _OfShares(Agent):
-    """A kind that only yes and no, and ratings, have."""
+    """A kind for yes and no and ratings only."""
 
     def reports(self, players: Players, game: Game, rng: np.random.Generator) -> Floats:
         raise InputError(
@@ -270,7 +269,7 @@ class _OfShares(Agent):
 class Denier(_OfShares):
     """Says no, or gives the lowest rating, whatever is true.
 
-    What people do whom it shames, or who trust no promise of privacy.
+    Typical of people who are ashamed, or who trust no promise of privacy.
     """
 
     name: ClassVar[str] = "denier"
@@ -284,15 +283,15 @@ class Denier(_OfShares):
 
 @dataclass(frozen=True)
 class Misbeliever(_OfShares):
-    """Gives the answer that pays best by beliefs of her own: her mean share is `scatter` from the declared, give or
-    take, and an answer moves it as declared.
+    """Gives the answer that pays best by beliefs of her own: her mean share scatters by `scatter` about the declared
+    one, and an answer moves it as declared.
 
     Looks to her payment alone, and expects the others to be truthful. Whoever would say yes and expects less than the
     switch point denies; whoever would say no and expects more says yes.
 
-    Where people are asked what the others will say nothing is declared of the mean, and it is `scatter` of the scale
-    from what others expect. aware: 1, she knows what they do expect; 0, she takes them to think as she does. Her answer
-    moves what she expects `steeper` times as much as is declared.
+    Where people are asked what the others will say, no mean is declared, and hers scatters about what others expect by
+    `scatter` of the scale. aware: 1, she knows what they expect; 0, she believes that they think as she does. Her
+    answer moves her expectation `steeper` times as much as declared.
     """
 
     scatter: float = 0.05
@@ -318,7 +317,7 @@ class Misbeliever(_OfShares):
 
 
 class _OfPredictions(Agent):
-    """A kind that only studies have which ask people what the others will say."""
+    """A kind for studies that ask people what the others will say."""
 
     def reports(self, players: Players, game: AnyGame, rng: np.random.Generator) -> Floats:
         raise InputError(
@@ -333,7 +332,7 @@ class _OfPredictions(Agent):
 class Careless(_OfPredictions):
     """Tells the truth, and predicts one number whatever she thinks: by default the middle of the scale.
 
-    What people do who do not care for the second question, or find a slider set.
+    Typical of people who ignore the second question, or find a preset slider.
     """
 
     predicts: float = 0.5
@@ -347,7 +346,7 @@ class Careless(_OfPredictions):
 class Colluder(_OfPredictions):
     """Says one number on which all have agreed, whatever is true, and predicts it: by default three quarters up.
 
-    The agreement that no declared centre stands against.
+    The agreement that no declared centre prevents.
     """
 
     says: float = 0.75
@@ -360,9 +359,9 @@ class Colluder(_OfPredictions):
 
 
 def best_answers(game: ShareGame, left: Floats, truth: Floats) -> Floats:
-    """For each player the answer that leaves most, by what each answer (a column) does; the truth if it leaves as much.
+    """For each player the best answer, from the utility of each answer (a column); the truth if it is as good.
 
-    As much is what differs by rounding only.
+    Differences by rounding alone do not count.
     """
     told = left[np.arange(len(truth)), game.places(truth)]
     best = left.max(axis=1, initial=-np.inf)
@@ -384,7 +383,7 @@ ASKED = _by_name(Careless, Colluder)
 
 
 def all_kinds() -> dict[str, type[Agent]]:
-    """All, by their names."""
+    """All kinds, by their names."""
     return {**KINDS, **WORST, **SHARES, **ASKED}
 
 

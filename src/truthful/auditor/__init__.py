@@ -1,4 +1,4 @@
-"""Attack: the auditor looks for data, events and wiring that break what a plan promises."""
+"""Attack: the auditor looks for data, events and wiring that break the promises of a plan."""
 
 from truthful.auditor.attack_surface import Audit, Finding, Product
 from truthful.auditor.attacks import audit

@@ -1,7 +1,7 @@
-"""What is attacked: how reports become statistics, statistics a release, and a release payments and a settlement.
+"""The attack surface: how reports become statistics, statistics a release, and a release payments and a settlement.
 
-The auditor goes through these doors only, so that a product with a fault can be put in the place of ours: an auditor
-that does not catch it is worth nothing.
+The auditor uses only these functions, so that a product with a fault can take the place of ours: an auditor that does
+not catch it is worth nothing.
 """
 
 from __future__ import annotations
@@ -36,13 +36,13 @@ AnyScored = Scored | AskedScored
 
 
 class Product:
-    """A way of making releases and of paying for them: ours, by the very functions that a settlement calls.
+    """The functions that release and pay: ours, the very ones that a settlement calls.
 
-    y is what people say: their answers or, where they are also asked what the others will say, rows of both.
+    y holds answers or, where people are also asked what the others will say, rows of answers and predictions.
     """
 
     def statistics(self, X: Floats, y: Floats, mechanism: Attacked, beliefs: Believed) -> Sums:
-        """Exact statistics of whatever is reported, in normalised units."""
+        """Exact statistics of any reports, in normalised units."""
         Y = beliefs.response_bound
         found = sums(grid_features(X), grid_responses(answers_of(y), Y), mechanism.transform, mechanism.norm)
         if not isinstance(mechanism, AskedRelease):
@@ -50,17 +50,17 @@ class Product:
         return replace(found, predictions=int(grid_responses(y[:, 1], Y).sum()))
 
     def answer(self, bits: Bits) -> AddNoise:
-        """What adds the noise to all queries of one release."""
+        """The source of noise for all queries of one release."""
         return Drawing(bits)
 
     def release(self, sums: Sums, mechanism: Attacked, beliefs: Believed, answer: AddNoise) -> LeaveOneOut:
-        """The estimate that everybody may see."""
+        """The public estimate."""
         return mechanism.release(sums, beliefs, answer)
 
     def score_players(
         self, estimate: LeaveOneOut, mechanism: Attacked, beliefs: Believed, X: Floats, y: Floats
     ) -> AnyScored:
-        """What everybody else predicts of everybody, given all records, and what they are paid."""
+        """Everybody's scores and payments, given all records."""
         kx, ky = _on_grid(X.tobytes(), answers_of(y).tobytes(), beliefs)
         if isinstance(mechanism, OneRelease) and isinstance(beliefs, Beliefs):
             master = paymaster(mechanism, beliefs, estimate, len(y))
@@ -77,17 +77,17 @@ class Product:
         raise InputError("The mechanism is for numbers and the beliefs for shares, or the other way round.")
 
     def settle(self, plan: Plan, reports: Any, *, out: Path, on_bad: str, **options: Any) -> Settlement:
-        """A whole settlement, written to a directory; options are those of `truthful.settle`."""
+        """A whole settlement, written to a directory; the options are those of `truthful.settle`."""
         return settle(plan, reports, out=out, on_bad=on_bad, **{"accept_less": True, **options})
 
 
 def answers_of(said: Floats) -> Floats:
-    """The answers of what people say."""
+    """The answers, without predictions."""
     return said if said.ndim == 1 else np.ascontiguousarray(said[:, 0])
 
 
 def _remember_predictions(beliefs: Beliefs) -> Predictor:
-    """Own predictions where nothing is clipped: no release changes them, and an audit makes thousands of the same
+    """Own predictions where nothing is clipped: no release changes them, and an audit makes thousands from the same
     records."""
     return lambda r, y, scale: _own_predictions(beliefs, r.tobytes(), y.tobytes())
 
@@ -99,7 +99,7 @@ def _own_predictions(beliefs: Beliefs, r: bytes, y: bytes) -> Floats:
 
 @lru_cache(maxsize=8)
 def _on_grid(X: bytes, y: bytes, beliefs: Believed) -> tuple[Floats, Floats]:
-    """Records on the grid. Read only: an audit makes thousands of releases of the same ones."""
+    """Records on the grid. Read only: an audit makes thousands of releases from the same ones."""
     kx = grid_features(np.frombuffer(X).reshape(-1, beliefs.dimension))
     ky = grid_responses(np.frombuffer(y), beliefs.response_bound)
     kx.flags.writeable = ky.flags.writeable = False
@@ -107,7 +107,7 @@ def _on_grid(X: bytes, y: bytes, beliefs: Believed) -> tuple[Floats, Floats]:
 
 
 def level(X: Floats, mechanism: AskedRelease, beliefs: LevelBeliefs) -> Level:
-    """What everybody's features say of the level."""
+    """Features' part in the average answer."""
     return _level(X.tobytes(), mechanism, beliefs)
 
 
@@ -119,14 +119,14 @@ def _level(X: bytes, mechanism: AskedRelease, beliefs: LevelBeliefs) -> Level:
 
 @dataclass(frozen=True)
 class Asked:
-    """One query of a release, and the epsilon that was spent on it."""
+    """A query of a release, and the epsilon spent on it."""
 
     query: Query
     epsilon: Fraction
 
 
 def overhear(product: Product, sums: Sums, mechanism: Attacked, beliefs: Believed) -> tuple[Asked, ...]:
-    """The queries of a release, in their order: what it is about to protect, and how."""
+    """The queries of a release, in their order, each with its epsilon."""
     asked: list[Asked] = []
 
     def listen(query: Query, epsilon: Fraction) -> Sequence[int]:
@@ -138,7 +138,7 @@ def overhear(product: Product, sums: Sums, mechanism: Attacked, beliefs: Believe
 
 
 def unprotected_parts(sums: Sums, mechanism: Attacked) -> tuple[object, ...]:
-    """What of the statistics is released as it is: the count and, where answers are protected, all sums of features."""
+    """The statistics released without noise: the count and, where answers are protected, all sums of features."""
     if mechanism.protects == "records":
         return (sums.count,)
     parts = (sums.matrix, sums.features, sums.instruments)
@@ -146,7 +146,7 @@ def unprotected_parts(sums: Sums, mechanism: Attacked) -> tuple[object, ...]:
 
 
 def visible_parts(estimate: LeaveOneOut) -> tuple[object, ...]:
-    """All that an estimate holds of its data, to be compared bit for bit."""
+    """All parts of an estimate that depend on data, to be compared bit for bit."""
     matrix = None if estimate.matrix is None else tuple(int(k) for k in estimate.matrix.ravel())
     return (
         estimate.theta.tobytes(),
@@ -166,8 +166,8 @@ FORMAT = "truthful/audit/2"
 class Finding:
     """One attack: what was claimed, what was found, how surely, and whether the claim stands.
 
-    figures are the numbers behind the words, for machines. A finding that is informational shows what a plan does not
-    protect: no claim is broken by it.
+    figures are the numbers behind the words, for machines. An informational finding shows what a plan does not protect:
+    it breaks no claim.
     """
 
     name: str
@@ -196,5 +196,5 @@ class Audit:
         return all(finding.passed for finding in self.findings)
 
     def record(self) -> dict[str, Any]:
-        """The audit as JSON has it."""
+        """The audit for JSON."""
         return {"format": FORMAT, "passed": self.passed, **asdict(self)}

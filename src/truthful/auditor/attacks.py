@@ -1,4 +1,4 @@
-"""Audit: every attack on one plan, in order, from one seed; of shares and with predictions, also on what is paid."""
+"""Audit: every attack on one plan, in order, from one seed; for shares and predictions, also on payments."""
 
 from __future__ import annotations
 
@@ -41,12 +41,11 @@ Said = float | tuple[float, ...]
 
 
 def audit(plan: Plan, *, seed: int, samples: int = SAMPLES, product: Product | None = None) -> Audit:
-    """Attack what a plan promises: its sensitivities, its privacy loss, its noise, its payments and its wiring.
+    """Attack the promises of a plan: sensitivities, privacy loss, noise, payments and wiring.
 
-    `samples` is how many releases the statistical attacks draw: more of them see smaller faults. The seed repeats an
-    audit, but for the noise of its settlements, which follows from fresh keys. What is attacked is our product,
-    unless another is given.
-    All statistical findings together raise a false alarm with a probability below 8e-6.
+    `samples` is the number of releases that the statistical attacks draw: more of them detect smaller faults. The seed
+    repeats an audit, except for the noise of its settlements, which follows from fresh keys. Our product is attacked,
+    unless another is given. All statistical findings together raise a false alarm with a probability below 8e-6.
     """
     check.instance("plan", plan, Plan, "Read one with Plan.load(path), or make one with design.")
     check.integer("samples", samples, least=FEWEST_SAMPLES)
@@ -85,9 +84,9 @@ def _settlement_findings(product: Product, plan: Plan, seed: int, samples: int) 
 def range_findings(
     product: Product, mechanism: Attacked, beliefs: Believed, seed: int
 ) -> tuple[Finding, ...]:
-    """Of shares and with predictions, whether every payment lies within its range, whatever anybody does.
+    """For shares and predictions: whether every payment lies within its range, whatever anybody does.
 
-    All answers, after releases of all kinds: shares that were thought possible, and shares that no study has.
+    It tries all answers after all kinds of releases: shares thought possible, and shares that no study has.
     """
     if not isinstance(beliefs, ShareBeliefs | LevelBeliefs):
         return ()
@@ -120,7 +119,7 @@ def range_findings(
 
 
 def _payment_range(mechanism: Attacked, beliefs: Believed, X: Floats) -> tuple[float, float]:
-    """The least and the most that a plan promises to pay to anybody of these."""
+    """The least and the largest payment that a plan promises to anybody with these features."""
     if isinstance(mechanism, ShareRelease):
         return mechanism.payment_range
     assert isinstance(mechanism, AskedRelease)
@@ -131,7 +130,7 @@ def _payment_range(mechanism: Attacked, beliefs: Believed, X: Floats) -> tuple[f
 
 
 def some_answers(beliefs: Believed, rng: np.random.Generator) -> tuple[Said, ...]:
-    """A few that differ: of shares, all there are; with predictions, pairs."""
+    """A few different answers: for shares all of them; with predictions, pairs."""
     Y = beliefs.response_bound
     if isinstance(beliefs, LevelBeliefs):
         answers = (-Y, Y) if beliefs.shares is not None else (-Y, 0.0, rng.uniform(-Y, Y), Y)
@@ -142,7 +141,7 @@ def some_answers(beliefs: Believed, rng: np.random.Generator) -> tuple[Said, ...
 
 
 def crowd(beliefs: Believed, seed: int) -> tuple[Floats, Floats]:
-    """A few people with features in all directions, of all lengths, and any answers; of shares with an intercept."""
+    """A few people with features in all directions, of all lengths, and any answers; for shares with an intercept."""
     d, rng = beliefs.dimension, np.random.default_rng(seed)
     if isinstance(beliefs, ShareBeliefs | LevelBeliefs):
         X = rng.uniform(-1, 1, (6 * d + 2, d)) / beliefs.scale

@@ -1,9 +1,9 @@
-"""Two neighbours, and a release that moves further than it may.
+"""The search for two neighbours between which a release moves further than it may.
 
-Everybody but one reports the same; of the last one the answer is replaced, or the whole record where records are
-protected. The search starts where the proofs say the worst cases are, and climbs from there. Every step goes through
-the real integers: clipping, grid, instruments, exact sums. Whether a query stays within its sensitivity is decided in
-integers: Σ w(k − k')² ≤ Δ², or max|k − k'| ≤ Δ by the sup norm. Then the exact privacy loss of the worst pair, in
+Everybody but one reports the same; of the last player the answer is replaced or, where records are protected, the whole
+record. The search starts at the worst cases of the proofs and climbs from there. Every step uses the real integers:
+clipping, grid, instruments, exact sums. Whether a query stays within its sensitivity is decided in integers:
+Σ w(k − k')² ≤ Δ², or max|k − k'| ≤ Δ in the sup norm. The privacy loss of the worst pair is then computed exactly, in
 rational numbers. A release of the lattice point k for the query f has P(k) ∝ exp(−‖k − f‖·ε/Δ), with the same constant
 for every f. So
 
@@ -43,18 +43,18 @@ STEPS = 60
 
 
 def square_distance(one: Query, other: Query) -> int:
-    """Σ w(k − k')², exactly; by the sup norm the largest (k − k')²."""
+    """Σ w(k − k')², exactly; in the sup norm the largest (k − k')²."""
     if one.norm == "sup":
         return max((a - b) ** 2 for a, b in zip(one.value, other.value, strict=True))
     return sum(w * (a - b) ** 2 for w, a, b in zip(one.weights, one.value, other.value, strict=True))
 
 
 class Search:
-    """Tries two rows (x, y), the old record and the new one, in a crowd with one along every axis, so many times.
+    """Tries pairs of rows (x, y), the old record and the new one, in a crowd with `times` people along every axis.
 
-    y is the answer, and a prediction where people are asked for one. What was found: the two data sets with the largest
-    privacy loss, the largest share of a sensitivity that was used, and whether anything moved that is declared, or said
-    to be the same for neighbours.
+    y is the answer, with a prediction where people are asked for one. It keeps the two data sets with the largest
+    privacy loss, the largest share of a sensitivity used, and whether anything moved that must be the same for
+    neighbours.
     """
 
     def __init__(self, product: Product, mechanism: Attacked, beliefs: Believed, times: int) -> None:
@@ -96,7 +96,7 @@ class Search:
         )
 
     def climb(self, start: Floats, rng: np.random.Generator) -> None:
-        """Random steps from one start, of shrinking size, kept where the loss grows."""
+        """Random steps of shrinking size from one start, kept where the loss grows."""
         best, found = start, self.loss(start)
         for step in range(STEPS):
             size = 0.3 * 0.95**step * np.abs(best).max(axis=1, keepdims=True)
@@ -108,9 +108,9 @@ class Search:
 def worst_neighbours(
     product: Product, mechanism: Attacked, beliefs: Believed, players: int, seed: int
 ) -> Search:
-    """The worst pair for one release, among about so many players.
+    """The worst pair for one release, among about this many players.
 
-    Every start is tried, also with absurd records in place of the new one, or of both; the best are climbed from.
+    Every start is tried, also with an absurd record in place of one or both; the search climbs from the best.
     """
     d, rng = beliefs.dimension, np.random.default_rng(seed)
     attack = Search(product, mechanism, beliefs, max(1, players // d))
@@ -127,7 +127,7 @@ def worst_neighbours(
 
 
 def exact_loss(before: Sequence[Asked], after: Sequence[Asked]) -> Fraction:
-    """The largest privacy loss over all that two neighbours can release, rounded up by next to nothing."""
+    """The largest privacy loss over all possible releases of two neighbours, rounded up minimally."""
     return sum(
         (
             one.epsilon * _root(square_distance(one.query, other.query)) / one.query.sensitivity
@@ -147,7 +147,7 @@ def _root(square: int) -> Fraction:
 def release_findings(
     product: Product, mechanism: Attacked, beliefs: Believed, worst: Search
 ) -> tuple[Finding, ...]:
-    """What the worst neighbours show of a whole release: its sensitivity, its loss, and how its epsilons add up."""
+    """Findings from the worst neighbours on a whole release: its sensitivity, its loss, the sum of its epsilons."""
     before, after = (overhear(product, sums, mechanism, beliefs) for sums in worst.neighbours)
     epsilon, loss, queries = mechanism.epsilon, exact_loss(before, after), len(before)
     spent = sum((one.epsilon for one in before), Fraction(0))
@@ -191,7 +191,7 @@ def release_findings(
 
 
 def replaced_part(mechanism: Attacked) -> str:
-    """What of one person is replaced between neighbours."""
+    """The part of one person's record that differs between neighbours."""
     if isinstance(mechanism, AskedRelease):
         return "answer and prediction"
     return mechanism.protects.removesuffix("s")
@@ -202,8 +202,8 @@ def _declaration(query: Query) -> tuple[object, ...]:
 
 
 def _starts(mechanism: Attacked, beliefs: Believed) -> Iterator[Floats]:
-    """Where the proof says to look: an answer is turned, of somebody with the longest instrument; and, where records
-    are protected, one record takes the place of an orthogonal one, or of a record of nothing."""
+    """The worst cases of the proofs: the answer of a player with the longest instrument changes sign; where records
+    are protected, a record replaces an orthogonal one, or one of zeros."""
     d, Y = beliefs.dimension, beliefs.response_bound
     first, second = np.eye(max(d, 2))[:2, :d]
     # The direction that T stretches most has the longest instrument, and all directions that it shortens have.

@@ -1,7 +1,7 @@
-"""Is the noise that is drawn the noise that was promised, and is every draw a fresh one?
+"""Whether the noise drawn is the noise promised, and every draw is fresh.
 
 In units of its scale, noise on so fine a lattice follows the L2-Laplace law: its norm is Gamma(d), its direction is
-uniform and independent of it, and its lowest bits are fair. By the sup norm its direction is uniform on the surface of
+uniform and independent of it, and its lowest bits are fair. In the sup norm its direction is uniform on the surface of
 a cube: every face is as likely, and on a face all other coordinates are uniform. Every test has a p-value; all tests of
 a finding together raise a false alarm with probability FALSE_ALARM at most (each gets an equal part of it). The test of
 the scale is exact; the others take the limit laws of their statistics, which are sums of bounded numbers, ranks or
@@ -55,13 +55,13 @@ class DrawnNoise:
 
     @property
     def precision(self) -> float:
-        """One over the variance of a coordinate of a direction: on a cube it is ±1 once in d, else uniform."""
+        """The inverse variance of a coordinate of a direction: on a cube it is ±1 once in d, else uniform."""
         d = self.dimension
         return d if self.norm == "l2" else 3 * d / (d + 2)
 
 
 def draw_noise(product: Product, asked: Sequence[Asked], bits: Bits, samples: int) -> list[DrawnNoise]:
-    """The noise of every query of so many releases of the same known data that about `samples` numbers are drawn."""
+    """The noise of every query, from as many releases of the same known data as give about `samples` numbers."""
     if not asked:
         return []
     releases = max(FEWEST_DRAWS, samples // min(len(one.query.value) for one in asked))
@@ -75,7 +75,7 @@ def draw_noise(product: Product, asked: Sequence[Asked], bits: Bits, samples: in
 def noises_of(
     asked: Sequence[Sequence[Asked]], answers: Sequence[Sequence[Sequence[int]]]
 ) -> list[DrawnNoise]:
-    """The noise of every query: what several releases answered, less what they were asked."""
+    """The noise of every query: the answers of several releases, less the exact values."""
     return list(map(_noise, zip(*asked, strict=True), zip(*answers, strict=True)))
 
 
@@ -96,9 +96,9 @@ def _noise(asked: Sequence[Asked], released: Sequence[Sequence[int]]) -> DrawnNo
 
 
 def few_draws_finding(name: str, claim: str, found: str, noises: Sequence[DrawnNoise]) -> Finding:
-    """The tests that hold for a hundred draws too: scale, lengths and mean direction. `found` if they pass.
+    """The tests that also hold for a hundred draws: scale, lengths and mean direction. `found` if they pass.
 
-    Draws from the operating system differ every time, so what is found does not show their p-values.
+    Draws from the operating system differ every time, so the finding does not show p-values.
     """
     finding = _finding(
         name, claim, (test for noise in noises for test in _law(noise) if test[0] in FEW_DRAWS)
@@ -132,7 +132,7 @@ def law_finding(noises: Sequence[DrawnNoise]) -> Finding:
 
 
 def independence_finding(noises: Sequence[DrawnNoise]) -> Finding:
-    """Whether the noises of one release know nothing of each other, and a release nothing of the one before."""
+    """Whether the noises of one release are independent of each other, and each release of the one before."""
     tests = [_together(one, other) for one, other in combinations(noises, 2)]
     tests += [_together(noise[1:], noise[:-1]) for noise in noises]
     return _finding("independence", "every query of every release has its own noise", chain(*tests))
@@ -176,7 +176,7 @@ def _law(noise: DrawnNoise) -> Iterator[PValue]:
 
 
 def _together(one: DrawnNoise, other: DrawnNoise) -> Iterator[PValue]:
-    """Directions u, u' that are independent have E[uu'ᵀ] = 0, every entry with the product of both variances."""
+    """For independent directions u, u', E[uu'ᵀ] = 0, and the variance of an entry is the product of both variances."""
     N, d, e = len(one.lengths), one.dimension, other.dimension
     mean = one.directions.T @ other.directions / N
     yield "directions together", _chi2(N * one.precision * other.precision * np.sum(mean**2), d * e)
@@ -190,10 +190,10 @@ def _chi2(statistic: float, freedom: int) -> float:
 
 
 def _caught_error(numbers: int, tests: int) -> float:
-    """The relative error of the scale that the test of the scale misses with probability MISSED at most.
+    """The relative error of the scale that the test of the scale misses with a probability of at most MISSED.
 
-    The mean of so many unit exponentials lies within (1 ± z/√numbers) of its promise with the level's z, and of its
-    true value with that of MISSED; so many tests share the false alarm.
+    The mean of this many unit exponentials lies within (1 ± z/√numbers) of its promise with the level's z, and of its
+    true value with that of MISSED; the tests share the false alarm.
     """
     inside = stats.norm.isf(FALSE_ALARM / tests / 2) / np.sqrt(numbers)
     return float((1 + inside) / (1 - stats.norm.isf(MISSED) / np.sqrt(numbers)) - 1)
@@ -214,7 +214,7 @@ Feature = Callable[[Floats], Floats]
 
 @dataclass(frozen=True)
 class Bound:
-    """A lower bound on ε, at the confidence 1 − RISK, and the counts it comes from."""
+    """A lower bound on ε, at the confidence 1 − RISK, and the counts behind it."""
 
     epsilon: float
     hits: int
@@ -223,7 +223,7 @@ class Bound:
 
 
 def lower_bound(hits: npt.ArrayLike, other_hits: npt.ArrayLike, draws: int) -> Floats:
-    """A lower bound of ln(P(event | D)/P(event | D')) from how often it happened in so many draws of each."""
+    """A lower bound on ln(P(event | D)/P(event | D')), from its count in this many draws of each."""
     k, other = np.asarray(hits, dtype=np.float64), np.asarray(other_hits, dtype=np.float64)
     least = np.where(k > 0, special.betaincinv(np.maximum(k, 1), draws - k + 1, RISK / 2), 0.0)
     most = np.where(
@@ -245,7 +245,7 @@ def attack(one: Floats, other: Floats) -> Bound:
 
 
 def _best_event(one: Floats, other: Floats) -> tuple[Feature, float, bool, bool]:
-    """A feature above a threshold (or not), which is to be likelier for the one data set (or for the other)."""
+    """The event, a feature above a threshold (or not), that best distinguishes the one data set (or the other)."""
     best, found = None, -np.inf
     for feature in (*_scores(one, other), *_off_grid(one)):
         a, b = feature(one), feature(other)
@@ -262,9 +262,9 @@ def _best_event(one: Floats, other: Floats) -> tuple[Feature, float, bool, bool]
 
 
 def _scores(one: Floats, other: Floats) -> Iterator[Feature]:
-    """Likelihood ratios of noise that falls off with its length, centres and scales learned from the draws.
+    """Likelihood ratios of noise that falls off with its length, with centres and scales learned from the draws.
 
-    Of all estimates together, and of every one alone; and the length of each, for noise whose scale gives data away.
+    They are for all estimates together and for each alone; and each one's length, for noise whose scale reveals data.
     """
     centres, others = np.median(one, axis=0), np.median(other, axis=0)
     spreads = np.linalg.norm(one - centres, axis=2).mean(axis=0)
@@ -287,7 +287,7 @@ def _scores(one: Floats, other: Floats) -> Iterator[Feature]:
 
 
 def _off_grid(one: Floats) -> Iterator[Feature]:
-    """Near 0, and not a multiple of 2^-exponent: floats near 0 are dense, what is left of 1 + v near 0 is coarse."""
+    """Near 0, and not a multiple of 2^-exponent: floats near 0 are dense, but 1 + v near 0 is coarse."""
     scale = float(np.abs(one[:, 0, 0]).mean())
     shift = -int(np.floor(np.log2(scale))) if scale > 0 else 0
     for exponent, window in choices(range(20, 64, 3), (0.1, 0.3, 1.0)):
@@ -311,7 +311,7 @@ def black_box_finding(
     samples: int,
     epsilon: float = EPSILON,
 ) -> Finding:
-    """What an outsider can show of one release, in one dimension together with what is predicted of two others."""
+    """The finding of an outsider from releases alone; in one dimension together with the predictions for two others."""
     d, Y, axes = dimension, beliefs.response_bound, np.eye(dimension)
     people = _in_dimension(beliefs, d)
     tiny = replace(
@@ -365,20 +365,20 @@ def black_box_finding(
 
 
 def _with_predictions(rows: Floats, estimate: LeaveOneOut) -> Floats:
-    """With one number more in each row: first all that was released, as one vector, as its noise is."""
+    """The rows with one more number each: all that was released first, as one vector, as its noise is."""
     released = [k / PRODUCT for k in (*estimate.vector, estimate.predictions or 0)]
     return np.vstack([released, np.hstack([rows, np.zeros((len(rows), 1))])])
 
 
 def without_clipping(mechanism: Attacked) -> Attacked:
-    """With predictions that are not clipped: payments say less. Those of shares never are."""
+    """The mechanism with unclipped predictions, which say more than payments do. Those of shares are never clipped."""
     if isinstance(mechanism, AskedRelease):
         return replace(mechanism, clip=UNCLIPPED, plausible=(-math.inf, math.inf))
     return replace(mechanism, payments="expected") if isinstance(mechanism, OneRelease) else mechanism
 
 
 def _in_dimension(beliefs: Believed, d: int) -> Believed:
-    """The same beliefs of so many columns; of shares without effects."""
+    """The same beliefs in d dimensions; for shares without effects."""
     none = (0.0,) * d
     if isinstance(beliefs, LevelBeliefs):
         return replace(beliefs, expected=none, numbers=none, factors=(), places=(), scale=d**0.5)

@@ -1,16 +1,16 @@
 """Attacks on real settlements: the reports they use, the noise they draw, what they publish and pay.
 
 Hundreds of small settlements with noise from fresh keys, each stopped once it has drawn. Two of their reports
-are absurd, and are to be clipped. What a draw answered, less the exact sums of the same reports, is the noise: it
-must follow the plan's own law, at the plan's own scale. Then whole settlements are read: everything released must
-follow from the draw, and everybody's payment from the release and her own record. Draws are planted, so that all that
-is released is known: whatever is replaced in a record then, nothing that others see may change, not one bit of the
-public files, not a word of a refusal, and not one payment. That is joint privacy: all payments but her own are
-functions of the release and of others' records. And a player's own report may not move what others predict of her,
-which is made a second time in rational numbers, from the sums without her.
+are absurd and must be clipped. A draw less the exact sums of the same reports is the noise: it must follow the plan's
+law at the plan's scale. Then whole settlements are read: everything released must follow from the draw, and everybody's
+payment from the release and her own record. Draws are planted, so that all that is released is known: whatever is then
+replaced in a record, nothing that others see may change, not one bit of the public files, not a word of a refusal, and
+not one payment. That is joint privacy: all payments but her own are functions of the release and of others' records.
+And a player's own report must not move the others' prediction for her, which is computed a second time in rational
+numbers, from the sums without her.
 
-At last what is *not* promised. Where answers are protected the matrix of features is published as it is: whoever knows
-everybody else's features subtracts them and holds ζxᵀ, that is x, but for its sign.
+Last, what is *not* promised. Where answers are protected, the matrix of features is published without noise: anybody
+who knows everybody else's features can subtract them and is left with ζxᵀ, which is x up to its sign.
 """
 
 from __future__ import annotations
@@ -102,7 +102,7 @@ def drawn_findings(product: Product, plan: Plan, seed: int, samples: int) -> tup
 
 
 def _draw_once(product: Product, plan: Plan, reports: Any) -> tuple[Draw, tuple[Asked, ...], bool]:
-    """A draw, what was to be asked for it, and whether it was made from those very statistics."""
+    """A draw, the queries it should answer, and whether it was made from exactly those statistics."""
     with place(plan) as (there, out):
         draw, used = interrupt_settlement(product, there, reports, out, on_bad=on_bad_for(plan.study))
         sums = exact_sums(product, there, reports)
@@ -138,7 +138,7 @@ def _reports_finding(product: Product, plan: Plan, reports: Any, same: list[bool
 
 
 def _is_refused(product: Product, plan: Plan, reports: Any, on_bad: str) -> bool:
-    """Whether a settlement that is to clip nothing refuses absurd reports, and leaves nothing."""
+    """Whether a settlement that must not clip refuses absurd reports, and leaves no files."""
     with place(plan) as (there, out):
         try:
             product.settle(there, reports, out=out, on_bad=on_bad)
@@ -148,7 +148,7 @@ def _is_refused(product: Product, plan: Plan, reports: Any, on_bad: str) -> bool
 
 
 def settled_findings(product: Product, plan: Plan, seed: int) -> tuple[Finding, ...]:
-    """Whether release, payments and the payments of others follow from what they may; and what is not protected."""
+    """Findings on releases and payments: whether they follow from what they may; and on what is not protected."""
     reports = absurd_reports(plan, seed)
     real = settle_trial(product, plan, reports)
     # What would be released with hardly any noise, and what was with all of it.
@@ -168,7 +168,7 @@ def settled_findings(product: Product, plan: Plan, seed: int) -> tuple[Finding, 
 def _release_finding(
     product: Product, plan: Plan, reports: Any, several: tuple[TrialSettlement, ...]
 ) -> Finding:
-    """Everything that a release holds of its data is recomputed from its draw, and from the sums of features."""
+    """Whether everything in a release that depends on data follows from its draw and from the sums of features."""
     mechanism, sums = plan.mechanism, exact_sums(product, plan, reports)
     passed = True
     for each in several:
@@ -192,7 +192,7 @@ def _release_finding(
 
 
 def _payments_finding(plan: Plan, reports: Any, found: TrialSettlement) -> Finding:
-    """Whether everybody is paid what the release and her own record say."""
+    """Whether everybody's payment follows from the release and her own record."""
     values, faulty = in_range(plan.study, reports), 0
     for place_of, player in enumerate(reports["player"].to_pylist()):
         receipt = found.receipts[player]
@@ -211,7 +211,7 @@ def _payments_finding(plan: Plan, reports: Any, found: TrialSettlement) -> Findi
 
 
 def _verifies(release: Release, receipt: Receipt) -> bool:
-    """Whether a payment is; not so with a release whose numbers do not follow from each other."""
+    """Whether a payment is verified; False for a release whose numbers do not follow from each other."""
     try:
         return verify(release, receipt).verified
     except InputError:
@@ -219,7 +219,7 @@ def _verifies(release: Release, receipt: Receipt) -> bool:
 
 
 def _own_finding(product: Product, plan: Plan, reports: Any) -> Finding:
-    """Whether a player's own report moves what is predicted of her: settled twice, the noise being the same."""
+    """Whether a player's own report moves the prediction for her, in two settlements with the same noise."""
     mechanism, beliefs, study = plan.mechanism, plan.study.believed, plan.study
     sums, faults, watched = exact_sums(product, plan, reports), set(), range(2, 2 + WATCHED)
     for player in watched:
@@ -252,7 +252,7 @@ def _own_finding(product: Product, plan: Plan, reports: Any) -> Finding:
 
 
 def _clip(mechanism: Attacked, p: Fraction, x: Floats) -> Fraction:
-    """A prediction as it is paid for; those of shares are not clipped."""
+    """A prediction as used in payments; those of shares are not clipped."""
     if not isinstance(mechanism, OneRelease):
         return p
     limit = Fraction(mechanism.clip * float(np.linalg.norm(grid_features(x[None]))) / GRID)
@@ -262,7 +262,7 @@ def _clip(mechanism: Attacked, p: Fraction, x: Floats) -> Fraction:
 def _others_finding(
     product: Product, plan: Plan, reports: Any, several: tuple[TrialSettlement, ...]
 ) -> Finding:
-    """Whether anybody else notices that an answer, or a record, was replaced, the draw being the same."""
+    """Whether anybody else can see that an answer, or a record, was replaced, if the draw is the same."""
     faults, replaced = set(), (2, reports.num_rows - 1)
     for found, place_of in zip(several, replaced, strict=True):
         player = reports["player"][place_of].as_py()
@@ -288,7 +288,7 @@ def _others_finding(
 
 
 def _with_another(plan: Plan, reports: Any, place_of: int) -> Any:
-    """The far end of the response's range and, where records are protected, the first player's features."""
+    """The reports with one changed: the far end of the range and, where records are protected, other features."""
     response, values = plan.study.response, in_range(plan.study, reports)
     answers = values[response.name]
     if plan.mechanism.protects == "records":
@@ -301,10 +301,10 @@ def _with_another(plan: Plan, reports: Any, place_of: int) -> Any:
 
 
 def checks_finding(product: Product, plan: Plan, seed: int) -> Finding:
-    """Whether anything is refused, counted or said because of an answer, of good people and of such as are refused.
+    """Whether a refusal, a count or a message depends on an answer, with people who can be settled and who cannot.
 
-    From any answers one comes to any others by changing one at a time. So if two sets of answers are treated
-    differently, so are two neighbours somewhere between them.
+    Any answers can be turned into any others one at a time. So if two sets of answers are treated differently, so are
+    two neighbours somewhere between them.
     """
     study, reports = plan.study, absurd_reports(plan, seed)
     drawn = plant_answers(product, plan, reports)
@@ -342,7 +342,7 @@ def checks_finding(product: Product, plan: Plan, seed: int) -> Finding:
 
 
 def _features_findings(plan: Plan, reports: Any, found: TrialSettlement) -> tuple[Finding, ...]:
-    """Who knows the features of all but one works hers out from the published matrix: not protected, and shown."""
+    """An attack that is not prevented: given all others' features, the published matrix reveals one player's."""
     mechanism, study = plan.mechanism, plan.study
     known = study.shares is not None or study.levels is not None
     if mechanism.transform is None or (known and not study.features):
@@ -374,7 +374,7 @@ def _features_findings(plan: Plan, reports: Any, found: TrialSettlement) -> tupl
 
 
 def restart_finding(product: Product, plan: Plan, seed: int) -> Finding:
-    """Whether a settlement that is interrupted twice releases what it first drew, exactly once."""
+    """Whether a settlement that is interrupted twice releases its first draw, exactly once."""
     reports, faults = invented_reports(plan, seed), []
     with place(plan) as (there, out):
         drawn = [interrupt_settlement(product, there, reports, out)[0] for _ in range(2)]
@@ -403,7 +403,7 @@ def restart_finding(product: Product, plan: Plan, seed: int) -> Finding:
 
 
 def randomness_finding(product: Product, plan: Plan, seed: int) -> Finding:
-    """Whether a draw follows from a key of the operating system's bytes, as long as it must be, and the statistics."""
+    """Whether a draw follows from the statistics and from a full-length key of the operating system's bytes."""
     reports = invented_reports(plan, seed)
     changed = _with_another(plan, reports, 2)
     one, same, other, next_to, rehearsed, again = (
@@ -442,8 +442,8 @@ def randomness_finding(product: Product, plan: Plan, seed: int) -> Finding:
 
 @dataclass(frozen=True)
 class FromBytes:
-    """A first settlement's draw, its noise, how often as many random bits as a key has were taken at once, and whether
-    what else was drawn followed from a seed."""
+    """A first settlement's draw, its noise, how often the bits of a whole key were taken at once, and whether
+    everything else was drawn from a seed."""
 
     draw: Draw
     noise: Integers
@@ -452,7 +452,7 @@ class FromBytes:
 
 
 def _from_bytes(product: Product, plan: Plan, reports: Any, stream: int, rehearsal: int | None) -> FromBytes:
-    """What is drawn while the operating system's bytes are those of a stream."""
+    """A settlement whose operating system's bytes come from a stream."""
     with place(plan) as (there, out), _system_bytes(stream) as taken:
         draw, _ = interrupt_settlement(product, there, reports, out, rehearsal)
     queries = plan.mechanism.queries(exact_sums(product, plan, reports), plan.study.believed)
@@ -466,7 +466,7 @@ def _from_bytes(product: Product, plan: Plan, reports: Any, stream: int, rehears
 
 @contextmanager
 def _system_bytes(stream: int) -> Iterator[list[int]]:
-    """Everything that Python's `secrets` and `os.urandom` give is taken from a stream; how many bits is noted."""
+    """Take everything that Python's `secrets` and `os.urandom` give from a stream; yields the sizes taken, in bits."""
     bits, taken, real = SeededBits(stream), list[int](), os.urandom
 
     def urandom(size: int) -> bytes:
@@ -484,7 +484,7 @@ def _system_bytes(stream: int) -> Iterator[list[int]]:
 def exact_predictions(
     estimate: LeaveOneOut, mechanism: Attacked, beliefs: Believed, X: Floats, y: Floats, player: int
 ) -> list[Fraction]:
-    """All that others say of a player, and that pays her, in rational numbers."""
+    """The others' predictions that a player is paid by, in rational numbers."""
     p = without_her(estimate, *on_grid(X[[player]], y[[player]], mechanism, beliefs)[0])
     found = [(1 + p) / 2 if isinstance(beliefs, ShareBeliefs) else p]
     if isinstance(mechanism, AskedRelease):
@@ -496,9 +496,9 @@ def exact_predictions(
 
 
 def without_her(estimate: LeaveOneOut, kx: Integers, kz: Integers, ky: int) -> Fraction:
-    """What the others predict of a player on the grid, in rational numbers.
+    """The others' prediction for a player on the grid, in rational numbers.
 
-    Of exact sums, by elimination from the sums without her; else with the inverse that is published.
+    For exact sums by elimination, from the sums without her; else with the published inverse.
     """
     left = [k - z * ky for k, z in zip(estimate.vector, kz, strict=True)]
     if estimate.matrix is not None and estimate.matrix_scale is None:
@@ -549,7 +549,7 @@ def recover_features(
     transform: Transform,
     norm: str = "l2",
 ) -> Integers | None:
-    """A player's features on the grid, but for their sign, from Σ k_ζ k_xᵀ and the (k_x, k_ζ) of all others."""
+    """A player's features on the grid, up to their sign, from Σ k_ζ k_xᵀ and the (k_x, k_ζ) of all others."""
     left = matrix.copy()
     for kx, kz in others:
         left = left - np.outer(np.array(kz, dtype=object), np.array(kx, dtype=object))

@@ -1,9 +1,9 @@
-"""Settlements of invented reports: what the attacks on whole settlements have in common.
+"""Settlements of invented reports: the common part of the attacks on whole settlements.
 
-A settlement is made in a place of its own, with a ledger and a key of its own, so that nothing of the study is
-touched. It is overheard: what it drew, and from which statistics. These are added up a second time, from the reports as
-they should have been used. And what was drawn can be replaced: then all that is released is known, and whatever else
-changes came from somewhere else.
+A settlement runs in a directory of its own, with its own ledger and key, so that nothing of the study is touched. Its
+draw and the statistics behind it are recorded. The statistics are computed a second time, from the reports as they
+should have been used. A draw can also be planted: then all that is released is known, and any other change must come
+from somewhere else.
 """
 
 from __future__ import annotations
@@ -57,7 +57,7 @@ class Interrupted(Exception):
 
 
 def invented_reports(plan: Plan, seed: int) -> Any:
-    """Reports within the declared ranges; every level is as common as any other."""
+    """Reports within the declared ranges; all levels are equally common."""
     rng, study = np.random.default_rng(seed), plan.study
     n = players(study)
     names = [f"p-{i}" for i in range(n)]
@@ -77,24 +77,24 @@ def invented_reports(plan: Plan, seed: int) -> Any:
 
 
 def players(study: Study) -> int:
-    """How many are invented: enough for what is checked of features before a draw."""
+    """The number of people to invent: enough for the checks of features before a draw."""
     levels = [len(feature.levels) for feature in study.features if feature.levels is not None]
     return max(FEWEST_PLAYERS, PLAYERS_A_LEVEL * max(levels, default=0), PLAYERS_A_COLUMN * study.dimension)
 
 
 def on_bad_for(study: Study) -> str:
-    """What settlements do with numbers out of range: move them, unless answers are such that nothing lies between."""
+    """The treatment of numbers out of range: clipped, unless nothing lies between two answers."""
     return "clip" if study.shares is None else "error"
 
 
 def absurd_reports(plan: Plan, seed: int) -> Any:
-    """Invented reports of which the first two shout, unless nothing is moved into its range: then all are good ones."""
+    """Invented reports, the first two absurd; all are good where nothing can be clipped."""
     reports = invented_reports(plan, seed)
     return shout(plan.study, reports) if on_bad_for(plan.study) == "clip" else reports
 
 
 def shout(study: Study, reports: Any) -> Any:
-    """The reports with numbers of 1e9 of the first player, and as much downward of the second."""
+    """The reports with numbers of 1e9 for the first player, and of −1e9 for the second."""
     shouted = {name: np.array(reports[name].to_pylist()) for name in reports.column_names}
     numbers = [feature.name for feature in study.features if feature.levels is None]
     said = (study.response.name, *asked_for(study))
@@ -126,7 +126,7 @@ def with_answers(
 
 
 def in_range(study: Study, reports: Any) -> dict[str, Any]:
-    """Features and responses as a settlement is to use them: every number moved to the nearest end of its range."""
+    """Features and responses as a settlement must use them: every number moved into its range."""
     ranges = {feature.name: (feature.low, feature.high) for feature in study.features}
     ranges[study.response.name] = study.response.low, study.response.high
     ranges |= dict.fromkeys(asked_for(study), study.prediction_range)
@@ -140,7 +140,7 @@ def in_range(study: Study, reports: Any) -> dict[str, Any]:
 
 
 def normalise_reports(study: Study, reports: Any) -> tuple[Floats, Floats]:
-    """X and y of the reports as they are to be used, y with predictions where people are asked for them."""
+    """X and y of the reports as they must be used, y with predictions where people are asked for them."""
     values = in_range(study, reports)
     response = values.pop(study.response.name)
     predictions = [study.normalise_predictions(values.pop(name)) for name in asked_for(study)]
@@ -150,15 +150,15 @@ def normalise_reports(study: Study, reports: Any) -> tuple[Floats, Floats]:
 
 
 def exact_sums(product: Product, plan: Plan, reports: Any) -> Sums:
-    """The exact statistics of the reports as they are to be used."""
+    """The exact statistics of the reports as they must be used."""
     return product.statistics(*normalise_reports(plan.study, reports), plan.mechanism, plan.study.believed)
 
 
 def plant_answers(product: Product, plan: Plan, reports: Any, player: int | None = None) -> Answers:
-    """A release as if θ were (c/2)(1, …, 1)/√d and there were no noise, and the matrix as clear as it could be.
+    """A release as if θ were (c/2)(1, …, 1)/√d, without noise, and with the best-conditioned matrix possible.
 
-    So what others predict of anybody is not clipped. Of shares, as if everybody's were the one in the middle. With a
-    player: the noise is such that the *others* say so, whatever she reports; only her own report is added to it.
+    So no prediction is clipped. For shares, everybody's is the one in the middle. With a player, the *others* alone
+    give this release, whatever she reports; her own report is added to it.
     """
     mechanism, beliefs, d = plan.mechanism, plan.study.believed, plan.study.dimension
     sums = exact_sums(product, plan, reports)
@@ -192,7 +192,7 @@ def plant_answers(product: Product, plan: Plan, reports: Any, player: int | None
 
 
 def _middle(study: Study) -> float:
-    """The middle of the averages that are thought possible, from −1 to 1."""
+    """The middle of the averages thought possible, from −1 to 1."""
     if study.levels is not None:
         return (study.levels.low + study.levels.high) / 2
     assert study.shares is not None
@@ -201,7 +201,7 @@ def _middle(study: Study) -> float:
 
 @dataclass(frozen=True, eq=False)
 class TrialSettlement:
-    """All that a settlement leaves for others to see, what it said meanwhile, and the draw that it was made from."""
+    """Everything that others can see of a settlement, what it printed meanwhile, and its draw."""
 
     release: Release
     receipts: dict[str, Receipt]
@@ -213,7 +213,7 @@ class TrialSettlement:
 def settle_trial(
     product: Product, plan: Plan, reports: Any, answers: Answers | None = None, accept_less: bool = True
 ) -> TrialSettlement:
-    """A whole settlement, of its own draw or of these answers."""
+    """A whole settlement, with its own draw or with these answers planted."""
     said = list[object]()
     with place(plan) as (there, out):
 
@@ -239,7 +239,7 @@ def settle_trial(
 def outcome(
     product: Product, plan: Plan, reports: Any, answers: Answers, accept_less: bool
 ) -> tuple[object, ...]:
-    """What everybody can see of a settlement with these answers: its files and what it said, or how it was refused."""
+    """What everybody can see of a settlement with these answers: files and printed words, or the refusal."""
     try:
         found = settle_trial(product, plan, reports, answers, accept_less)
     except TruthfulError as refusal:
@@ -250,8 +250,8 @@ def outcome(
 def read_predictions(
     product: Product, plan: Plan, reports: Any, answers: Answers, player: str
 ) -> list[float]:
-    """What others predict of a player by her receipt when everybody is paid and, where they are asked for predictions,
-    their mean prediction, their mean answer and their surprise."""
+    """The others' prediction for a player by her receipt and, where people are asked for predictions, their mean
+    prediction, their mean answer and the surprise."""
     with place(plan) as (there, out):
         kept = out.with_name(RECEIPTS)
 
@@ -273,7 +273,7 @@ def read_predictions(
 def interrupt_settlement(
     product: Product, plan: Plan, reports: Any, out: Path, seed: int | None = None, on_bad: str = "error"
 ) -> tuple[Draw, str]:
-    """The draw of a settlement that is interrupted while it pays, and the hash of the statistics it was made from."""
+    """The draw of a settlement that is interrupted while it pays, and the hash of its statistics."""
 
     def interrupt(stage: str, done: int, rows: int | None) -> None:
         if stage == "payments":
@@ -287,9 +287,9 @@ def interrupt_settlement(
 
 @contextmanager
 def overheard(planted: Answers | None = None) -> Iterator[list[tuple[Draw, str]]]:
-    """What settlements draw meanwhile, and the hash of the statistics; these answers are put in the place of theirs.
+    """The draws that settlements make meanwhile, and the hashes of their statistics; planted answers replace their own.
 
-    A planted draw has a name of its own: nothing that is drawn besides noise differs either.
+    A planted draw has a name of its own, so that nothing else that is drawn differs either.
     """
     heard, real = list[tuple[Draw, str]](), settlement._draw
 
@@ -309,9 +309,9 @@ def overheard(planted: Answers | None = None) -> Iterator[list[tuple[Draw, str]]
 
 @contextmanager
 def place(plan: Plan) -> Iterator[tuple[Plan, Path]]:
-    """A place of its own for a settlement and its ledger, so that the study's own ledger is left alone.
+    """A temporary directory for a settlement and its ledger, so that the study's own ledger is left alone.
 
-    There it may have as many players as are invented, and no cap: a cap is promised for those of the plan.
+    The plan there allows as many players as are invented, and has no cap: a cap is promised for the plan's players.
     """
     with TemporaryDirectory() as directory:
         file = Path(directory) / "study.toml"
@@ -341,7 +341,7 @@ def _guarantees(plan: Plan, players: int, geometry: bytes) -> Guarantees:
 
 @contextmanager
 def _listen(said: list[object]) -> Iterator[None]:
-    """Notes all that is printed and every warning."""
+    """Note all that is printed and every warning."""
     printed = io.StringIO()
     with redirect_stdout(printed), redirect_stderr(printed), warnings.catch_warnings(record=True) as warned:
         warnings.simplefilter("always")

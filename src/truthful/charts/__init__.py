@@ -1,1 +1,1 @@
-"""Charts, as SVG or PNG by the file's name. Nothing of matplotlib is loaded before one is drawn."""
+"""Charts, as SVG or PNG by the file's name. matplotlib is loaded only when one is drawn."""

@@ -1,4 +1,4 @@
-"""How all charts look and how they are written: the same bytes each time, labels that cover nothing, words for all."""
+"""The look of all charts and how they are written: the same bytes each time, and labels that cover nothing."""
 
 from __future__ import annotations
 
@@ -89,7 +89,7 @@ _DRAWING = threading.RLock()
 
 
 class Chart(Protocol):
-    """Numbers that can paint themselves, and say in words what they show."""
+    """Numbers that can be painted, and described in words."""
 
     @property
     def title(self) -> str: ...
@@ -103,7 +103,7 @@ class Chart(Protocol):
 
 
 def draw_chart(chart: Chart, path: str | Path, width: float = NARROW) -> None:
-    """Write a chart to an SVG or PNG file. Its title and words are read out by screen readers (SVG), or found (PNG)."""
+    """Write a chart to an SVG or PNG file. Its title and words are read by screen readers (SVG), or metadata (PNG)."""
     path = Path(path)
     check_suffix(path)
     with canvas(width, chart.height) as figure:
@@ -118,7 +118,7 @@ def draw_chart(chart: Chart, path: str | Path, width: float = NARROW) -> None:
 
 
 def check_suffix(path: str | Path) -> None:
-    """Refuse what cannot be written, before anything is computed."""
+    """Refuse a file name that no chart can have, before anything is computed."""
     if Path(path).suffix.lower() not in SUFFIXES:
         raise InputError(
             f"A chart cannot be written to {str(path)!r}: name a file that ends in {' or '.join(SUFFIXES)}."
@@ -126,7 +126,7 @@ def check_suffix(path: str | Path) -> None:
 
 
 def inline(chart: Chart, name: str) -> str:
-    """A chart as an element of an HTML page: names of its own, the page's colours, no metadata and no style sheet."""
+    """A chart as an element of an HTML page: its own ids, the page's colours, no metadata and no style sheet."""
     with canvas(NARROW, chart.height) as figure:
         chart.paint(figure)
         drawn = _svg(figure, chart)
@@ -147,7 +147,7 @@ def inline(chart: Chart, name: str) -> str:
 
 
 def _rename(key: str, value: str, name: str) -> str:
-    """An attribute in which ids begin with this chart's name, so that a page may hold many charts."""
+    """An attribute whose ids begin with this chart's name, so that a page may hold many charts."""
     if key == "id":
         return f"{name}-{value}"
     if key == "aria-labelledby":
@@ -162,7 +162,7 @@ def _rename(key: str, value: str, name: str) -> str:
 
 @contextmanager
 def canvas(width: float = WIDTH, height: float = HEIGHT) -> Iterator[Figure]:
-    """An empty figure in the house style, and nothing of matplotlib's global state changed afterwards."""
+    """An empty figure in the house style; matplotlib's global state is the same afterwards."""
     import matplotlib
     from matplotlib.backends.backend_agg import FigureCanvasAgg
     from matplotlib.figure import Figure
@@ -182,7 +182,7 @@ def _png(figure: Figure, chart: Chart) -> bytes:
 
 
 def _svg(figure: Figure, chart: Chart) -> str:
-    """The figure as one image whose title and description are announced."""
+    """The figure as one image whose title and description screen readers announce."""
     drawn, (title, description) = io.BytesIO(), (chart.title, chart.describe())
     metadata = {"Title": title, "Description": description, "Date": None, "Creator": None}
     figure.savefig(drawn, format="svg", metadata=metadata)
@@ -199,7 +199,7 @@ def _svg(figure: Figure, chart: Chart) -> str:
 
 
 def round_ticks(low: float, high: float) -> list[float]:
-    """Round numbers from low to high on a logarithmic axis: 1, 2, 5 of each decade, or less where those are many."""
+    """Round numbers from low to high on a logarithmic axis: 1, 2, 5 of each decade, or fewer."""
     decades = range(math.floor(math.log10(low)), math.ceil(math.log10(high)) + 1)
     found: list[float] = []
     for steps, every in (((1, 2, 3, 5, 7), 1), ((1, 2, 5), 1), ((1, 3), 1), ((1,), 1), ((1,), 2), ((1,), 3)):
@@ -234,7 +234,7 @@ def hide_left(axes: Axes) -> None:
 
 
 def legend(axes: Axes, reverse: bool = False) -> None:
-    """The names of all that is drawn, in lines above the axes, where they cover nothing."""
+    """The legend, in lines above the axes, where it covers nothing."""
     axes.legend(
         loc="lower left",
         bbox_to_anchor=(-0.01, 1.0),
@@ -258,13 +258,13 @@ def plain_number(value: float) -> str:
 
 
 def shorten(text: str, most: int) -> str:
-    """A name in one line of at most so many letters, also if it is one long word."""
+    """A name in one line of at most this many letters, even if it is one long word."""
     line = " ".join(text.split())
     return line if len(line) <= most else f"{line[: most - 1].rstrip()}…"
 
 
 def wrap(text: str, letters: int, most: int) -> list[str]:
-    """A name in lines of at most so many letters, and so many lines; what is left over is cut, and seen to be."""
+    """A name in at most this many lines of at most this many letters; an ellipsis marks what is cut."""
     lines = textwrap.wrap(" ".join(text.split()), letters) or [""]
     return [*lines[: most - 1], shorten(" ".join(lines[most - 1 :]), letters)] if len(lines) > most else lines
 
@@ -272,9 +272,9 @@ def wrap(text: str, letters: int, most: int) -> list[str]:
 def draw_histogram(
     figure: Figure, values: Floats, marks: Sequence[tuple[float, str, Any]], axis: str, of: str
 ) -> None:
-    """Bars of the share of all values, of whatever they are, and a line at each mark, named above the bars.
+    """Bars of the share of all values, and a line at each mark, named above the bars.
 
-    A mark is its value, its name and its looks.
+    A mark is a value, a name and a style. `of` says what the values are.
     """
     axes = figure.add_axes((0.15, 0.155, 0.82, 0.67))
     low, high = float(values.min()), float(values.max())
@@ -331,7 +331,7 @@ class Labels:
         around: Sequence[tuple[int, int]] = AROUND,
         **style: Any,
     ) -> bool:
-        """Write a text beside the first of the places where it fits; False, and nothing written, if it fits nowhere."""
+        """Write a text beside the first of the places where it fits; return False if it fits nowhere."""
         figure = self._axes.figure
         renderer = figure.canvas.get_renderer()  # type: ignore[attr-defined]
         for place in places:

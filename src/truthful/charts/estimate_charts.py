@@ -1,4 +1,4 @@
-"""What a release says, and what it gives away: estimates with their intervals, and privacy as odds."""
+"""Charts of a release: estimates with their intervals, and privacy as odds."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ BEFORE = (0.01, 0.1, 0.25, 0.5, 0.75, 0.9, 0.99)
 
 @dataclass(frozen=True)
 class Effect:
-    """What a change of one feature does to the response, in its raw units."""
+    """The effect of one feature on the response, in raw units."""
 
     label: str
     value: float
@@ -53,7 +53,7 @@ class Effect:
 
 @dataclass(frozen=True)
 class Forest:
-    """Effects on one response, all in its raw units, at one level of confidence."""
+    """Effects on one response, in its raw units, at one level of confidence."""
 
     effects: tuple[Effect, ...]
     response: str
@@ -63,7 +63,7 @@ class Forest:
 
     @property
     def shown(self) -> tuple[Effect, ...]:
-        """The effects that have a row, in their order: if there are too many, the largest."""
+        """The effects that get a row, in their order: if there are too many, the largest."""
         largest = sorted(self.effects, key=lambda effect: -abs(effect.value))[:MOST_ROWS]
         return tuple(effect for effect in self.effects if effect in largest)
 
@@ -82,7 +82,7 @@ class Forest:
 
     @property
     def _heights(self) -> list[float]:
-        """Of the rows, in inches."""
+        """The heights of the rows, in inches."""
         return [ROW + LINE * label.count("\n") for label in self._labels]
 
     def describe(self) -> str:
@@ -91,7 +91,7 @@ class Forest:
         return f"{rows}. Filled markers: the whole interval is on one side of zero."
 
     def paint(self, figure: Figure) -> None:
-        """One row each: the name at the left of its interval. Filled if the interval keeps clear of zero."""
+        """One row each: the name at the left of its interval. The marker is filled if the interval excludes zero."""
         heights, height = self._heights, self.height
         axes = figure.add_axes((LABELS, 0.5 / height, 0.97 - LABELS, (sum(heights) + 0.06) / height))
         axes.set_ylim(sum(heights), -0.06)
@@ -118,7 +118,7 @@ def _draw_interval(axes: Axes, row: float, effect: Effect) -> None:
 
 @dataclass(frozen=True)
 class Share:
-    """The estimate and the ends of its interval; scale: from the least that can be to the most."""
+    """The estimate of a share and the ends of its interval; scale: the least and the largest possible value."""
 
     value: float
     low: float
@@ -158,7 +158,7 @@ class Share:
         )
 
     def paint(self, figure: Figure) -> None:
-        """One interval on the whole scale, its number above it."""
+        """One interval on the whole scale, with its number above."""
         axes = figure.add_axes((0.06, 0.5 / self.height, 0.88, (self.height - 0.55) / self.height))
         (left, right), middle = self.scale, 0.38
         axes.set_xlim(left, right)
@@ -185,9 +185,9 @@ class Share:
 
 @dataclass(frozen=True)
 class Averages:
-    """What people answered and predicted on average, and what was expected beforehand where that can be told.
+    """The average answer and prediction, and what people expected beforehand where that can be computed.
 
-    scale: from the least that can be to the most. plausible: what was declared so, if anything was.
+    scale: the least and the largest possible value. plausible: the declared plausible range, if any.
     """
 
     rows: tuple[Effect, ...]
@@ -222,7 +222,7 @@ class Averages:
         return words
 
     def paint(self, figure: Figure) -> None:
-        """A row each, the last for what was expected, its number at the right of its interval."""
+        """One row each, the last for what was expected, with its number at the right of its interval."""
         labels, height = self._labels, self.height
         rows = AVERAGE_ROW * len(labels) / height
         axes = figure.add_axes((AVERAGE_LABELS, 0.5 / height, 0.95 - AVERAGE_LABELS, rows))
@@ -260,7 +260,7 @@ class Averages:
 
 @dataclass(frozen=True)
 class Odds:
-    """What ε-differential privacy allows: odds move by a factor between e^−ε and e^ε, whatever is known beforehand."""
+    """The odds that ε-differential privacy allows: they move by a factor between e^−ε and e^ε, whatever is known."""
 
     epsilon: float
 
@@ -268,7 +268,7 @@ class Odds:
     height = 3.7
 
     def after(self, before: float) -> tuple[float, float]:
-        """The least and the most that somebody who was so sure can be afterwards."""
+        """How sure somebody who was `before` sure can be afterwards: the least and the most."""
         doubt, factor = 1 - before, math.exp(-self.epsilon)
         return before * factor / (before * factor + doubt), before / (before + doubt * factor)
 
@@ -292,7 +292,7 @@ class Odds:
         )
 
     def paint(self, figure: Figure) -> None:
-        """The band of all that can be believed afterwards, about the diagonal where nothing is learned."""
+        """The band of possible beliefs afterwards, around the diagonal where nothing is learned."""
         axes = figure.add_axes((0.14, 0.145, 0.81, 0.83))
         before = np.linspace(0, 1, POINTS)
         least, most = np.transpose([self.after(value) for value in before])

@@ -39,7 +39,7 @@ WHOLE = 100.0
 
 
 def draw_plan(plan: Plan, path: str | Path) -> None:
-    """Write the chart of a plan: its frontier, or what answers pay of yes and no, ratings, and with predictions."""
+    """Write the chart of a plan: its frontier or, for yes and no, ratings and predictions, what answers pay."""
     if plan.asked_mechanism is not None:
         draw_chart(chart_surprises(plan), path)
     elif plan.share_mechanism is not None:
@@ -55,7 +55,7 @@ def draw_frontier(plan: Plan, path: str | Path) -> None:
 
 
 def chart_frontier(plan: Plan) -> Frontier:
-    """The plan among what other budgets would buy, for its own goals; if it has none, for its own lie size and cost."""
+    """The plan next to what other budgets would buy, for its goals; if it has none, for its lie size and cost."""
     study, promised, mechanism, solved = plan.study, plan.guarantees, plan.number_mechanism, plan.solution
     cost = promised.budget.cap or promised.budget.expected or 1.0
     goals = solved.goals if solved is not None else _goals(plan, mechanism, cost)
@@ -75,7 +75,7 @@ def chart_frontier(plan: Plan) -> Frontier:
 
 
 def _goals(plan: Plan, mechanism: OneRelease, cost: float) -> Goals:
-    """What would be asked for, where a plan's numbers were given: as much deterred, at the same cost."""
+    """The goals that a plan with given numbers would meet: as much deterred, at the same cost."""
     panel = plan.panel
     if panel is None and mechanism.estimator == "instruments":
         # Raises, with what to do, where only the people themselves could tell.
@@ -93,7 +93,7 @@ def _goals(plan: Plan, mechanism: OneRelease, cost: float) -> Goals:
 
 
 def _lie_without_clip(plan: Plan, mechanism: OneRelease) -> float | None:
-    """The lie that at c = R leaves as much undeterred of a typical person as the plan's does at its clip level."""
+    """The lie that leaves a typical person as much undeterred at c = R as the plan's lie at its clip level."""
     promised, beliefs = plan.guarantees.truthfulness, plan.study.beliefs
     lie, length, noise = promised.lie, promised.typical_length, promised.typical_noise
     R = beliefs.radius
@@ -112,7 +112,7 @@ def _lie_without_clip(plan: Plan, mechanism: OneRelease) -> float | None:
 
 @dataclass(frozen=True)
 class Frontier:
-    """What the chart shows, errors in raw response units: budget, error and epsilon are the plan's own.
+    """The frontier, errors in raw response units: budget, error and epsilon are the plan's own.
 
     error: None where none is guaranteed. prior: the error of the prior mean. lie: the largest that may pay.
     capped: whether budgets are never exceeded; else they hold on average.
@@ -133,7 +133,7 @@ class Frontier:
 
     @property
     def curve(self) -> Curve:
-        """The best plans: budgets, and what each buys."""
+        """The best plans: budgets, and the error that each buys."""
         return [(point.budget, point.best) for point in self.points if point.best is not None]
 
     @property
@@ -159,7 +159,7 @@ class Frontier:
         return f"{number(error)} for {money(budget, self.study.currency)} at ε {epsilon:.2g}"
 
     def paint(self, figure: Figure) -> None:
-        """Lines first, so that labels keep off them; then the labels, those that matter most first."""
+        """Lines first, so that labels avoid them; then the labels, the most important first."""
         axes = figure.add_axes((0.095, 0.105, 0.86, 0.73))
         self._write_head(figure, axes)
         self._scale(axes)
@@ -188,7 +188,7 @@ class Frontier:
         axes.set_xlabel(f"Budget, {self.study.currency}: {held}", labelpad=8)
 
     def _scale(self, axes: Axes) -> None:
-        """Both logarithmic, with room around all that is shown."""
+        """Two logarithmic axes, with room around everything."""
         errors = [self.prior, *(offer.error for _, offer in self.curve)]
         if self.error is not None:
             errors.append(self.error)
@@ -200,7 +200,7 @@ class Frontier:
         axes.tick_params(pad=6)
 
     def _shade_too_little(self, axes: Axes, labels: Labels) -> None:
-        """A shade over the budgets with which nothing deters lies."""
+        """Shade the budgets with which nothing deters lies."""
         without = [point.budget for point in self.points if point.best is None]
         if not without:
             return
@@ -214,7 +214,7 @@ class Frontier:
         labels.put(text, places, around=((0, 0),), color=GREY, multialignment="center", bbox=None)
 
     def _mark_plan(self, axes: Axes, labels: Labels) -> None:
-        """The plan itself, and its numbers."""
+        """Mark the plan itself, with its numbers."""
         if self.error is None:
             return
         place = (self.budget, self.error)
@@ -237,7 +237,7 @@ class Frontier:
 
 
 def _widen(values: list[float], room: float) -> tuple[float, float]:
-    """A range with some room on both sides, and never so narrow that a hair's breadth looks like a difference."""
+    """A range with some room on both sides, and wide enough that tiny differences look tiny."""
     low, high = min(values), max(values)
     spread = math.log(high / low)
     factor = math.exp(max(room * spread, (math.log(NARROWEST) - spread) / 2))
@@ -245,7 +245,7 @@ def _widen(values: list[float], room: float) -> tuple[float, float]:
 
 
 def _name_curve(labels: Labels, curve: Curve) -> None:
-    """The name of a curve beside it, near its middle if there is room."""
+    """Name a curve, near its middle if there is room."""
     middle = (len(curve) - 1) / 2
     order = sorted(range(len(curve)), key=lambda at: abs(at - middle))
     places = [(curve[at][0], curve[at][1].error) for at in order]
@@ -255,7 +255,7 @@ def _name_curve(labels: Labels, curve: Curve) -> None:
 
 
 def _write_epsilons(axes: Axes, labels: Labels, curve: Curve) -> None:
-    """ε at a few points of a curve, where there is room."""
+    """Write ε at a few points of a curve, where there is room."""
     for budget, offer in curve[::EVERY]:
         place = (budget, offer.error)
         if labels.put(f"ε {offer.epsilon:.2g}", [place], color=BLUE, fontsize=drawing.SMALL):

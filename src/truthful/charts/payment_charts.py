@@ -1,4 +1,4 @@
-"""What is paid: to all, for a lie, and for each answer, by what the others say or by how they surprise."""
+"""Charts of payments: to everybody, for lies, and for each answer by what the others say or by the surprise."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ HIGHEST: dict[str, Any] = {"color": BLUE, "linestyle": "-", "linewidth": 2.4}
 
 @dataclass(frozen=True, eq=False)
 class PaymentsChart:
-    """Payments in currency, of however many people; what they are of is for the title to say."""
+    """Payments in currency, of any number of people; the title says whose."""
 
     payments: Floats
     currency: str
@@ -54,12 +54,12 @@ class PaymentsChart:
 
     @cached_property
     def quantiles(self) -> Sequence[tuple[float, float]]:
-        """(share of people, what they get at most)."""
+        """(share of people, the most they get)."""
         return list(zip(SHARES, np.quantile(self.payments, SHARES).tolist(), strict=True))
 
     @property
     def rows(self) -> list[tuple[str, str]]:
-        """The same, as a table has it."""
+        """The same for a table."""
         width = float(np.ptp(self.payments))
         return [
             (f"{share:.0%}", f"{to_within(paid, width)} {self.currency}") for share, paid in self.quantiles
@@ -79,7 +79,7 @@ class PaymentsChart:
 
 @dataclass(frozen=True)
 class LieRow:
-    """A lie in raw units: how far the answer is off, how far that moves the own prediction, what is paid on average."""
+    """A lie in raw units: how far the answer is off, how far it moves the own prediction, its average payment."""
 
     size: float
     moved: float
@@ -88,10 +88,10 @@ class LieRow:
 
 @dataclass(frozen=True)
 class Lies:
-    """Lies of one person from the truth (of size 0) on, the larger the later, and the size from which none pays.
+    """Lies of one person by size, the truth (size 0) first, and the size from which none pays.
 
-    D: in units of predictions; None if no size is promised. threshold: the same in answers; None if no lie of hers is
-    so large.
+    D: in units of predictions; None if no size is promised. threshold: the same in answers; None if none of her lies
+    is that large.
     """
 
     curve: tuple[LieRow, ...]
@@ -104,11 +104,11 @@ class Lies:
 
     @property
     def truth(self) -> float:
-        """What the truth earns."""
+        """The payment for the truth."""
         return self.curve[0].payment
 
     def at(self, size: float) -> LieRow:
-        """A lie of this size, between two of the curve."""
+        """A lie of this size, interpolated on the curve."""
         sizes = [lie.size for lie in self.curve]
         moved, payment = (
             float(np.interp(size, sizes, values))
@@ -117,7 +117,7 @@ class Lies:
         return LieRow(size, moved, payment)
 
     def may_pay(self, lie: LieRow) -> bool:
-        """Whether nothing is promised of this lie: of a size below the threshold or, where there is none, below D."""
+        """Whether this lie may pay: it is below the threshold or, where there is none, below D."""
         if self.threshold is not None:
             return not lie.size > self.threshold
         return self.D is None or not lie.moved > self.D
@@ -134,7 +134,7 @@ class Lies:
         return f"{said} From {number(self.threshold)} on, marked D, no lie pays."
 
     def paint(self, figure: Figure) -> None:
-        """The curve, the truth's payment as a level, and a shade over the lies that are too small to be promised."""
+        """The curve, the truth's payment as a level, and a shade over the lies that are too small to be deterred."""
         axes = figure.add_axes((0.165, 0.15, 0.8, 0.76))
         sizes, payments = [lie.size for lie in self.curve], [lie.payment for lie in self.curve]
         least, room = min(payments), (self.truth - min(payments)) or max(abs(self.truth), 1e-6)
@@ -169,7 +169,7 @@ class Lies:
 
 @dataclass(frozen=True, eq=False)
 class Line:
-    """What is paid along an axis, under this name."""
+    """Payments along an axis, under a name."""
 
     name: str
     payments: Floats
@@ -177,7 +177,7 @@ class Line:
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class PaymentLines:
-    """What is paid along an axis, one line for each answer or each surprise, the lowest first; all meet at the mark."""
+    """Payments along an axis, one line for each answer or surprise, the lowest first; all meet at the mark."""
 
     lines: tuple[Line, ...]
     along: Floats
@@ -187,22 +187,22 @@ class PaymentLines:
     height = 3.5
 
     def payment(self, line: Line, at: float) -> float:
-        """What is paid at one place of the axis."""
+        """The payment at a place on the axis."""
         return float(np.interp(at, self.along, line.payments))
 
     @property
     def ends(self) -> tuple[float, float]:
-        """Of the lines, along the axis."""
+        """The ends of the lines along the axis."""
         return float(self.along[0]), float(self.along[-1])
 
     @property
     def places(self) -> tuple[float, ...]:
-        """Along the axis, what the table tells of: ends, mark, and half-way between them."""
+        """The places along the axis that the table lists: ends, mark, and half-way between them."""
         first, last = self.ends
         return tuple(sorted({first, (first + self.mark) / 2, self.mark, (self.mark + last) / 2, last}))
 
     def paint_lines(self, axes: Axes, labels: Labels, marked: str) -> None:
-        """The lines and the mark, on an axis whose limits are set; each line's name beside it, near an end."""
+        """Paint the lines and the mark, on an axis whose limits are set; each line's name is near an end."""
         between: dict[str, Any] = {"color": GREY, "linestyle": "-", "linewidth": 1.2}
         looks = [LOWEST, *([between] * (len(self.lines) - 2)), HIGHEST]
         # Grey ones below the others.
@@ -231,7 +231,7 @@ class PaymentLines:
                 labels.put(line.name, places, around=CORNERS, color=look["color"], fontweight="bold")
 
     def scale_payments(self, axes: Axes) -> None:
-        """The vertical axis, with room above all lines."""
+        """Scale the vertical axis, with room above all lines."""
         payments = np.concatenate([line.payments for line in self.lines])
         least, most = float(payments.min()), float(payments.max())
         spread = (most - least) or max(most, 0.01)
@@ -242,11 +242,11 @@ class PaymentLines:
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class Answers(PaymentLines):
-    """Of people with average features: what all answers pay, the lowest first, and where it does not matter.
+    """For people with average features: what each answer pays, the lowest first, and where all pay the same.
 
     along: the share of yes, or the mean rating, of the others. mark: the switch point, where the lowest and the highest
-    answer pay the same. Beyond the ends the others would be implausible, and everybody is paid `middle`, or there are
-    none.
+    answer pay the same. Where the lines end, the others' share is implausible (or impossible); everybody is then paid
+    `middle`.
     """
 
     scale: tuple[float, float]
@@ -262,7 +262,7 @@ class Answers(PaymentLines):
         return number(value) if self.rating else f"{to_within(100 * value, 2)}%"
 
     def payment(self, line: Line, at: float) -> float:
-        """What an answer pays where the others' share is this one."""
+        """The payment for an answer where the others' share is this one."""
         return super().payment(line, at) if self.ends[0] <= at <= self.ends[1] else self.middle
 
     def describe(self) -> str:
@@ -301,7 +301,7 @@ class Answers(PaymentLines):
         axes.plot(*crossing, "o", color=INK, markersize=6)
 
     def _shade_implausible(self, axes: Axes, labels: Labels) -> None:
-        """A shade where the others' share is beyond all that was thought possible."""
+        """Shade the shares of the others that are implausible."""
         (left, right), (low, high) = axes.get_xlim(), self.ends
         for start, end in ((left, low), (high, right)):
             if end > start:
@@ -314,7 +314,7 @@ class Answers(PaymentLines):
 
 
 def chart_answers(plan: Plan) -> Answers:
-    """What a plan's answers pay."""
+    """The chart of what a plan's answers pay."""
     mechanism, study = plan.share_mechanism, plan.study
     beliefs = study.shares
     if mechanism is None or beliefs is None:
@@ -345,11 +345,11 @@ def chart_answers(plan: Plan) -> Answers:
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class Surprises(PaymentLines):
-    """What answers pay where people are asked what the others will say, predictions left out, of average features.
+    """What answers pay where people are asked what the others will say, for average features and without predictions.
 
-    Of numbers and ratings lines are for surprises, and `along` are answers; of yes and no (strict) lines are the
-    answers, and `along` is by how many percentage points more say yes than was predicted. The mark is where the others'
-    average is, or where both answers pay the same.
+    For numbers and ratings, lines are for surprises, and `along` are answers; for yes and no (strict), lines are for
+    answers, and `along` is by how many percentage points more people say yes than was predicted. The mark is the
+    others' average, or the place where both answers pay the same.
     """
 
     marked: str
@@ -383,7 +383,7 @@ class Surprises(PaymentLines):
 
 
 def chart_surprises(plan: Plan, average: float | None = None) -> Surprises:
-    """What a plan's answers pay where the others' average is this one; else in the middle of what can be."""
+    """The chart of what a plan's answers pay at this average of the others; by default a middling one."""
     mechanism, beliefs = plan.asked_mechanism, plan.study.levels
     if mechanism is None or beliefs is None:
         raise InputError("Surprises are paid for where people are asked what the others will say.")
@@ -436,7 +436,7 @@ def _surprises_of_numbers(
 
 
 def _name_surprise(by: float) -> str:
-    """How much higher or lower answers are than people expected."""
+    """A surprise in words: how much higher or lower answers are than people expected."""
     if by == 0:
         return "as expected"
     return f"{number(abs(by), 2)} {'higher' if by > 0 else 'lower'}"

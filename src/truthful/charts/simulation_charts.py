@@ -1,4 +1,4 @@
-"""What simulations show: errors of whole studies, people's earnings, and best reports."""
+"""Charts of simulations: errors of whole studies, people's earnings, and best reports."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ SHARES = (0.05, 0.25, 0.5, 0.75, 0.95, 1.0)
 
 @dataclass(frozen=True, eq=False)
 class Errors:
-    """The error of every study, in raw units, and the guaranteed root of its mean square; None if there is none."""
+    """The error of every study, in raw units, and the guaranteed root mean square; None if none is guaranteed."""
 
     errors: Floats
     guaranteed: float | None
@@ -38,12 +38,12 @@ class Errors:
 
     @property
     def quantiles(self) -> Sequence[tuple[float, float]]:
-        """(share of studies, how far off they are at most)."""
+        """(share of studies, their largest error)."""
         return list(zip(SHARES, np.quantile(self.errors, SHARES).tolist(), strict=True))
 
     @property
     def observed(self) -> float:
-        """Root mean square."""
+        """The observed root mean square."""
         return float(np.sqrt(np.mean(self.errors**2)))
 
     def describe(self) -> str:
@@ -56,7 +56,7 @@ class Errors:
         return f"A histogram of the studies' errors: {said}. Their root mean square is {mean}{promised}."
 
     def paint(self, figure: Figure) -> None:
-        """Bars of the share of studies, and their root mean square, as it is and as it is guaranteed."""
+        """Bars of the share of studies, and the root mean square, observed and guaranteed."""
         seen: Any = {"color": INK, "linestyle": (0, (1, 1.5))}
         marks = [(self.observed, f"root mean square: {number(self.observed)}", seen)]
         if self.guaranteed is not None:
@@ -74,14 +74,14 @@ LONGEST_LABEL = 30
 
 @dataclass(frozen=True)
 class EarningsChart:
-    """All kinds of people who took part, each with means and their standard errors."""
+    """The earnings of each kind of people: means and standard errors."""
 
     kinds: Sequence[Earnings]
     currency: str
 
     @property
     def shown(self) -> list[Earnings]:
-        """The kinds of whom anybody took part."""
+        """The kinds of whom somebody took part."""
         return [one for one in self.kinds if math.isfinite(one.payment.value)]
 
     title = "What honest people and liars earned"
@@ -141,7 +141,7 @@ BAND = "guaranteed here: no lie outside it pays (D)"
 
 @dataclass(frozen=True)
 class BestReports:
-    """The best reports of one person, for all answers to a question that she can have."""
+    """The best reports of one person, for all her possible true answers."""
 
     reports: TriedReports
     response: str
@@ -151,7 +151,7 @@ class BestReports:
 
     @property
     def furthest(self) -> tuple[float, float]:
-        """How far from the truth the best report can be: here, and under the paper's rule."""
+        """The largest distance of the best report from the truth: here, and under the paper's rule."""
         found = self.reports
         ours, papers = (float(np.abs(best - found.truth).max()) for best in (found.ours, found.papers))
         return ours, papers
@@ -167,7 +167,7 @@ class BestReports:
         )
 
     def paint(self, figure: Figure) -> None:
-        """Both lines, and the diagonal on which ours should lie. Their names stand above, in the order of the lines."""
+        """Both lines, and the diagonal on which ours should lie. Their names are above, in the order of the lines."""
         found, height = self.reports, self.height
         axes = figure.add_axes((0.15, 0.5 / height, 0.82, (height - 1.5) / height))
         if found.within is not None:

@@ -1,6 +1,6 @@
-"""What all pages share: their templates; what was asked, declared and found, as sentences and in the rows of tables.
+"""The parts that all pages share: templates; question, beliefs and estimates as sentences and table rows.
 
-A terminal shows what was found in the same words.
+A terminal shows the estimates in the same words.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ _TURNING = re.compile("[\\u202a-\\u202e\\u2066-\\u2069]")
 
 
 def render(template: str, study: Study, players: int, assumptions: list[str], **context: Any) -> str:
-    """A page about a study of so many people, from its template, with its style inside."""
+    """A page about a study of this many people, from its template, with its style inside."""
     return (
         _templates()
         .get_template(template)
@@ -54,7 +54,7 @@ def render(template: str, study: Study, players: int, assumptions: list[str], **
 
 @cache
 def _templates() -> Environment:
-    """All text that is put into a page is escaped: a name from a study is never markup."""
+    """The templates, which escape all text: a name from a study is never markup."""
     from jinja2 import Environment, PackageLoader, StrictUndefined
 
     templates = Environment(
@@ -89,7 +89,7 @@ def sentence(words: str) -> str:
 
 
 def all_assumptions(promised: tuple[Promise, ...]) -> list[str]:
-    """What the guarantees assume, each once, in their order."""
+    """The assumptions of the guarantees, each once, in order."""
     return list(dict.fromkeys(words for promise in promised for words in promise.assumptions))
 
 
@@ -97,7 +97,7 @@ def all_assumptions(promised: tuple[Promise, ...]) -> list[str]:
 
 
 def _question(study: Study, players: int) -> Facts:
-    """How people could answer, and what else is known of them."""
+    """The question, how people could answer, and their features."""
     return [
         ("Answer", f"{study.response.name}, {_range_of_answers(study)}"),
         *([] if study.levels is None else [("Prediction", _range_of_predictions(study))]),
@@ -142,7 +142,7 @@ def _range_of_feature(feature: Feature) -> str:
 
 
 def declared_beliefs(study: Study, otherwise: tuple[str, ...] = ()) -> Facts:
-    """The declared beliefs that assumptions name, and how wrong these may be."""
+    """The declared beliefs that the assumptions name, and how wrong they may be."""
     return [
         *([("Design", DESIGNS[study.design.kind])] if study.features or study.shares is None else []),
         *_beliefs(study),
@@ -177,7 +177,7 @@ def _beliefs_of_asked(study: Study, levels: LevelBeliefs) -> Facts:
 
 
 def _beliefs_of_shares(study: Study) -> Facts:
-    """What is believed of shares or mean ratings, each feature's largest effect included."""
+    """Beliefs about shares or mean ratings, with each feature's largest effect."""
     low, high = study.declared.beliefs.share or (0.0, 1.0)
     least, width = study.response.low, study.response.high - study.response.low
     average = " with average features" if study.features else ""
@@ -239,7 +239,7 @@ Row = tuple[str, str, str, str]
 
 @dataclass(frozen=True)
 class EstimateTable:
-    """Estimates, each with the ends of its interval; `first` is what the first column names."""
+    """Estimates, each with the ends of its interval; `first` is the heading of the first column."""
 
     title: str
     first: str
@@ -247,7 +247,7 @@ class EstimateTable:
 
 
 def coefficients_table(release: Release) -> EstimateTable:
-    """Coefficients as they are published."""
+    """The published coefficients."""
     rows = tuple((row.name, *interval(row.value, row.low, row.high)) for row in release.coefficients)
     levels = "; levels against the mean of all" if any("levels" in one for one in release.features) else ""
     return EstimateTable(f"Coefficients, per unit of each feature{levels}", "Coefficient", rows)
@@ -257,12 +257,12 @@ def coefficients_table(release: Release) -> EstimateTable:
 
 
 def measure(study: Study) -> str:
-    """What is estimated of people."""
+    """The name of the estimate."""
     return "share of yes" if study.kind == "yes-no" else "mean rating"
 
 
 def everybody(release: Release, study: Study) -> tuple[float, float, float]:
-    """The share of everybody, or the mean rating, and the ends of its interval, cut to what can be."""
+    """The share of everybody, or the mean rating, and the ends of its interval, cut to the possible range."""
     (row,) = release.shares or ()
     least, most = study.response.low, study.response.high
     value, low, high = (min(max(end, least), most) for end in (row.value, row.low, row.high))
@@ -278,7 +278,7 @@ def _write_everybody(release: Release, study: Study) -> tuple[str, str, str]:
 
 
 def share_sentence(release: Release, study: Study) -> str:
-    """What was found of yes or no, or of ratings."""
+    """The result for yes or no, or for ratings, in a sentence."""
     value, low, high = _write_everybody(release, study)
     if study.kind == "yes-no":
         return f"{value} say yes, between {low} and {high}."
@@ -299,36 +299,36 @@ def share_tables(release: Release, study: Study) -> tuple[EstimateTable, ...]:
 
 
 def lacks_odds(release: Release, study: Study) -> bool:
-    """Whether odds ratios should be there, and could not be estimated."""
+    """Whether odds ratios are expected but could not be estimated."""
     return study.kind == "yes-no" and bool(study.features) and release.odds_ratios is None
 
 
 def differences_title(study: Study) -> str:
-    """What differs."""
+    """The title of the table of differences."""
     if study.shares is None:
         return f"Differences in {study.response.name}"
     return f"Differences in the {measure(study)}{', percentage points' if study.kind == 'yes-no' else ''}"
 
 
 def differences_table(release: Release, study: Study) -> EstimateTable:
-    """What is different between people, the same way for every kind of answer."""
+    """The table of differences, the same for every kind of answer."""
     rows = differences(release.differences or (), study, in_points=study.kind == "yes-no")
     return EstimateTable(differences_title(study), "Difference", _rows(rows))
 
 
 def explain_interactions(study: Study) -> str:
-    """What is meant by differences of features that interact, if any do."""
+    """The meaning of differences of features that interact, if any do."""
     return INTERACTING if study.declared.interactions else ""
 
 
 def differences(rows: Sequence[Coefficient], study: Study, in_points: bool = False) -> tuple[Effect, ...]:
-    """By what they are between: the ends of a range, a level and the reference."""
+    """Differences with their labels: the ends of a range, or a level and the reference."""
     names, unit = difference_labels(study), 100 if in_points else 1
     return tuple(Effect(names[row.name], unit * row.value, unit * row.low, unit * row.high) for row in rows)
 
 
 def difference_labels(study: Study, in_words: bool = True) -> dict[str, str]:
-    """What each difference is between, by its name; without words, signs that every language has."""
+    """Labels of differences, by name; without words, with signs that every language has."""
     each = {
         column.name: _label_levels(column, in_words)
         if isinstance(column, Levels)
@@ -366,7 +366,7 @@ def _rows(effects: Sequence[Effect]) -> tuple[Row, ...]:
 
 
 def averages_sentence(found: Predictions) -> str:
-    """What was found of numbers."""
+    """The result for numbers, in a sentence."""
     value, low, high = interval(found.answer.value, found.answer.low, found.answer.high)
     predicted, *_ = interval(found.prediction.value, found.prediction.low, found.prediction.high)
     return (
@@ -384,11 +384,11 @@ def averages_table(found: Predictions, study: Study) -> EstimateTable:
 
 
 def averages(found: Predictions) -> tuple[Effect, ...]:
-    """What people answered and predicted on average."""
+    """The average answer and prediction, with their intervals."""
     named = ("answers", found.answer), ("predictions", found.prediction)
     return tuple(Effect(name, row.value, row.low, row.high) for name, row in named)
 
 
 def average_name(study: Study) -> str:
-    """What is averaged, in its unit."""
+    """The name of the average, with its unit."""
     return "percent of yes" if study.kind == "yes-no" else study.response.name

@@ -1,8 +1,8 @@
 """The public report of a settlement: one page, made from the release and the plan alone.
 
-It holds nothing of people's answers but what the release holds: every number in it is public or follows from the
-private estimates. So it is the same page whenever it is made again. Nothing here sees a record, a payment or a total:
-those are functions of raw answers. Every chart has its numbers in a table.
+It says no more about people's answers than the release: every number in it is public or follows from the private
+estimates. So it is the same page whenever it is made again. Nothing here sees a record, a payment or a total: those are
+functions of raw answers. Every chart has its numbers in a table.
 """
 
 from __future__ import annotations
@@ -92,7 +92,7 @@ def report(release: Release, plan: Plan) -> str:
 def report_or_notice(release: Release, plan: Plan) -> str:
     """The report, or a page that says there is none.
 
-    When it is made the noise is drawn already. A settlement that a chart could stop would never be finished.
+    At this point the noise is already drawn. If a chart could stop a settlement, it would never be finished.
     """
     try:
         return report(release, plan)
@@ -104,7 +104,7 @@ def report_or_notice(release: Release, plan: Plan) -> str:
 
 
 def _answer(release: Release, plan: Plan) -> str:
-    """What was found, where it is a single number."""
+    """The result, where it is a single number."""
     if release.shares is not None:
         return page.share_sentence(release, plan.study)
     if release.predictions is not None:
@@ -113,13 +113,13 @@ def _answer(release: Release, plan: Plan) -> str:
 
 
 def _number_assumptions(promise: Promise, assumptions: list[str]) -> str:
-    """What a guarantee assumes, by numbers; the words of `truthful plan` stand in lines."""
+    """The assumptions of a guarantee by their numbers, in the words of `truthful plan`, which stand in lines."""
     numbers = ", ".join(str(assumptions.index(words) + 1) for words in promise.assumptions)
     return promise.given.format(f"assumptions {numbers}").replace("\n", "; ") if numbers else "nothing"
 
 
 def _identity(release: Release) -> Facts:
-    """By what this release is told from any other."""
+    """The hashes and numbers that identify this release."""
     epsilon = f"{release.epsilon.answers:.6g}, of answers; features are not protected"
     if release.epsilon.records is not None:
         epsilon = f"{release.epsilon.records:.6g}, of whole records"
@@ -183,7 +183,7 @@ def _find_shares(release: Release, plan: Plan) -> dict[str, Any] | None:
 
 
 def _averages(release: Release, plan: Plan) -> dict[str, Any]:
-    """What people answered and predicted, where they were asked to."""
+    """The average answer and prediction, where people were asked for both."""
     if release.predictions is None:
         return {"averages": None}
     shown, study = release.predictions, plan.study
@@ -239,7 +239,7 @@ def _paid_for_predictions(plan: Plan, mechanism: AskedRelease, shown: Prediction
 
 
 def _paid_for_shares(plan: Plan, mechanism: ShareRelease, beliefs: ShareBeliefs) -> dict[str, Any]:
-    """How a payment follows from what the others say, and what people with average features had to expect of a lie."""
+    """How a payment follows from what the others say, and what people with average features could expect from a lie."""
     chart, currency = chart_answers(plan), plan.study.currency
     flat, bonus = (money(amount, currency) for amount in (mechanism.flat, mechanism.bonus))
     ends = (chart.lines[-1], chart.lines[0])
@@ -262,7 +262,7 @@ def _paid_for_shares(plan: Plan, mechanism: ShareRelease, beliefs: ShareBeliefs)
 
 
 def _expectations(plan: Plan, beliefs: ShareBeliefs) -> list[float]:
-    """What somebody with average features expects of the others, for each true answer, the lowest first."""
+    """The others' share that a person with average features expects, for each true answer, the lowest first."""
     study = plan.study
     expected = beliefs.expects(np.eye(1, study.dimension) / beliefs.scale)
     shares = expected.switch + expected.advantage * np.linspace(-1, 1, beliefs.levels)
@@ -271,7 +271,7 @@ def _expectations(plan: Plan, beliefs: ShareBeliefs) -> list[float]:
 
 
 def _paid_for_numbers(release: Release, plan: Plan, kept: Truthfulness) -> dict[str, Any]:
-    """What lies would have earned a typical person, and how payments spread, both predicted."""
+    """The predicted payments for lies of a typical person, and the predicted spread of payments."""
     mechanism, currency = plan.number_mechanism, plan.study.currency
     shown, predicted = lies(plan, release.players, kept), predicted_payments(release, plan)
     ends = one_release.payment_range(mechanism)
@@ -290,7 +290,7 @@ def _paid_for_numbers(release: Release, plan: Plan, kept: Truthfulness) -> dict[
 
 
 def _lie_rows(shown: Lies, width: float) -> list[tuple[str, str, str, str]]:
-    """The truth, and lies of some sizes: what each moves and earns, and whether it can pay."""
+    """Rows for the truth and lies of some sizes: the move, the payment, and whether it can pay."""
     rows = []
     for lie in (shown.at(share * width) for share in (0.0, *LIES) if share * width <= shown.curve[-1].size):
         pays = "no promise" if shown.D is None else "who values privacy" if shown.may_pay(lie) else "no"
@@ -306,7 +306,7 @@ def _lie_rows(shown: Lies, width: float) -> list[tuple[str, str, str, str]]:
 
 
 def lies(plan: Plan, players: int, promised: Truthfulness) -> Lies:
-    """The expected payment of a typical player against her lie: features of typical length, and the truth y = 0.
+    """A typical player's expected payment against her lie: features of typical length, and the truth y = 0.
 
     Her peers tell the truth, so E[p | x, y] = q(x, y), and payments are affine in p: a lie earns rule(q(y), q(y′)).
     Lies beyond R‖x‖ + M, which the beliefs exclude, are moved there. D in answers is her own.
@@ -327,7 +327,7 @@ def lies(plan: Plan, players: int, promised: Truthfulness) -> Lies:
 
 
 def _typical(plan: Plan, players: int, promised: Truthfulness) -> Typical:
-    """Someone of typical features: as the guarantees have it, or else as the design has it."""
+    """A person with typical features, by the guarantees or else by the design."""
     mechanism, length, noise = plan.number_mechanism, promised.typical_length, promised.typical_noise
     if length is not None and noise is not None:
         return Typical(length, noise, mechanism.curve(plan.study.beliefs))
@@ -337,7 +337,7 @@ def _typical(plan: Plan, players: int, promised: Truthfulness) -> Typical:
 def predicted_payments(release: Release, plan: Plan) -> Floats | None:
     """Payments of invented people: features from the design, answers from the published estimate and the noise law.
 
-    Always the same people. None if the study does not say how features are distributed, or too little is published.
+    Always the same people. None if the design does not say how features are distributed, or too little is published.
     """
     study = plan.study
     if not study.assigned:

@@ -79,7 +79,7 @@ def simulation_report(simulation: Simulation) -> str:
 
 
 def _describe(role: PopulationRole, joined: float) -> str:
-    """How many, how they answer by the first sentence of their kind's docstring, and with which parameters."""
+    """A role in words: how many, how they answer (the first sentence of the docstring), with which parameters."""
     parameters = ", ".join(f"{name} {value}" for name, value in role.record()["parameters"].items())
     answers = (inspect.getdoc(role.agent) or "").split("\n")[0].split(". ")[0].replace("`", "").rstrip(".")
     came = "" if joined == role.count else f", of whom {joined:,.1f} joined on average"
@@ -89,7 +89,7 @@ def _describe(role: PopulationRole, joined: float) -> str:
 
 
 def _errors(simulation: Simulation) -> Errors:
-    """How far what was published was off, study by study: of all coefficients, or of the average of everybody."""
+    """The error of the published coefficients, or of everybody's average, study by study."""
     study, promised = simulation.plan.study, simulation.guaranteed.accuracy
     if not isinstance(simulation, ShareSimulation | AskedSimulation):
         off = study.response_unit * np.sqrt([run.squared_error for run in simulation.studies])
@@ -103,7 +103,7 @@ def _errors(simulation: Simulation) -> Errors:
 
 
 def _best(simulation: Simulation) -> dict[str, Any]:
-    """The report that pays most: what every answer would have earned, or a typical person's, and the paper's."""
+    """The report that pays most: the payment of every answer or, for numbers, a typical person's best reports."""
     best: dict[str, Any] = {"sentences": best_reports(simulation), "answers": None, "chart": None}
     if isinstance(simulation, ShareSimulation):
         return {**best, "answers": _best_answers(simulation)}
@@ -120,7 +120,7 @@ def _best(simulation: Simulation) -> dict[str, Any]:
 
 
 def _best_answers(simulation: ShareSimulation) -> tuple[list[str], list[list[str]]]:
-    """What every answer would have earned, for every true one."""
+    """The payment of every answer, for every true answer."""
     paid = simulation.shares.payments
     names = [answer_name(simulation.plan.study, place).capitalize() for place in range(len(paid))]
     width = float(np.ptp(paid))
@@ -130,7 +130,7 @@ def _best_answers(simulation: ShareSimulation) -> tuple[list[str], list[list[str
 
 
 def _identity(simulation: Simulation) -> Facts:
-    """All that makes the same simulation again."""
+    """The data that repeat the simulation."""
     brought, features = simulation.features, "drawn anew in every study"
     if brought.rows is not None:
         taken = "the same in every study," if brought.everybody else "drawn from"
@@ -146,7 +146,7 @@ def _identity(simulation: Simulation) -> Facts:
 
 
 def _call(simulation: Simulation) -> str:
-    """The command, or if people have parameters that no command can give, the call from Python."""
+    """The command that repeats it or, if it cannot express people's parameters, the call from Python."""
     roles, brought = simulation.roles, simulation.features.rows is not None
     kinds = all_kinds()
     if any(kinds.get(role.agent.name) is None or kinds[role.agent.name]() != role.agent for role in roles):

@@ -1,1 +1,1 @@
-"""Records as people read them in a terminal. Nothing is computed here but the width of a bar."""
+"""Views of records for terminals and notebooks. Nothing is computed here but the width of a bar."""

@@ -22,7 +22,7 @@ from truthful.simulation import Simulation
 
 
 def views(record: object) -> list[RenderableType]:
-    """What a terminal shows of a record that stands alone."""
+    """The views of a record, as in a terminal."""
     match record:
         case Plan():
             return plan_view(record)
@@ -37,7 +37,7 @@ def views(record: object) -> list[RenderableType]:
             told = {name: value for name, value in asdict(record).items() if value is not None}
             rows = [(name, str(value)) for name, value in told.items()]
             return [verdict_title(record), table("", ("", ""), rows)]
-    raise TypeError(f"Nothing is known of how to show a {type(record).__name__}.")
+    raise TypeError(f"There is no view of a {type(record).__name__}.")
 
 
 def text(record: object) -> str:
@@ -52,7 +52,7 @@ def text(record: object) -> str:
 
 
 def html(record: object) -> str:
-    """The record as HTML, every text of it escaped."""
+    """The record as HTML, with all text escaped."""
     return "\n".join(_html(view) for view in views(record))
 
 

@@ -1,4 +1,4 @@
-"""A plan as people read it in a terminal: what it promises, the paper's claims, why these numbers, what more buys."""
+"""A plan in a terminal: its promises, the paper's claims, the reason for its numbers, and what more money buys."""
 
 from __future__ import annotations
 
@@ -64,8 +64,8 @@ LEAST_BONUS = (
 
 
 def plan_view(plan: Plan) -> list[RenderableType]:
-    """The five guarantees, the paper's beside them, the estimators that were compared, the parameters, the margins; how
-    the money is spent on shares; and the limits where people are asked what the others will say.
+    """Guarantees, the paper's claims, compared estimators, parameters and margins; for shares how the money is spent;
+    for predictions their limits.
     """
     asked, shares, found = plan.asked_mechanism, plan.share_mechanism, plan.solution
     views: list[RenderableType] = [guarantees_table(promises(plan)), *intervals_views(plan)]
@@ -93,7 +93,7 @@ def plan_view(plan: Plan) -> list[RenderableType]:
 
 
 def intervals_views(plan: Plan) -> list[RenderableType]:
-    """How wide the intervals of a release will be, and the smallest effects that they find."""
+    """The widths of a release's intervals, and the smallest effects that they detect."""
     columns, rows = precisions_table(plan.guarantees, plan.study)
     if not rows:
         return []
@@ -105,14 +105,14 @@ def intervals_views(plan: Plan) -> list[RenderableType]:
 
 
 def _centre_line(plan: Plan, found: AskedSolution) -> str:
-    """How well a pilot will tell what people expect."""
+    """The error of a pilot's estimate of what people expect."""
     told = points if plan.study.kind == "yes-no" else number
     error = told(plan.study.response_unit * math.sqrt(found.error))
     return f"A pilot: what people expect is found to within {error}, root mean square.\n"
 
 
 def advice(found: ShareSolution, mechanism: ShareRelease) -> str:
-    """How the money is spent, and what would be wiser where all of it is the bonus."""
+    """How the money is spent, and what would be wiser where all of it is bonus."""
     if found.goals.accuracy is not None:
         rest = ", and the rest of the budget is a flat fee" if mechanism.flat > 0 else ""
         return LEAST_BONUS.format(rest=rest) + "\n"
@@ -138,7 +138,7 @@ def _note(plan: Plan) -> Text:
 
 
 def compared_table(found: NumberSolution) -> Table:
-    """What each estimator would give."""
+    """The best plan with each estimator."""
     study = found.study
     prior = found.goals.prior_error(study)
     rows: list[tuple[RenderableType, ...]] = []
@@ -156,7 +156,7 @@ def compared_table(found: NumberSolution) -> Table:
 
 
 def reason(found: NumberSolution) -> str:
-    """Why the first was chosen."""
+    """Why the first estimator was chosen."""
     what = {"error": "the least guaranteed error for the money", "cost": "the least cost"}.get(
         found.minimised, "the least product of cost and squared error"
     )
@@ -174,7 +174,7 @@ def reason(found: NumberSolution) -> str:
 
 
 def parameters_table(plan: Plan) -> Table:
-    """How many people a plan is for, and its parameters by the names of files; beside numbers also what they mean."""
+    """The number of players and the parameters, under the names in files; some numbers with their meaning."""
     rows = [("players", f"{plan.players:,}")]
     if plan.roster is not None:
         rows.append(("roster", f"{plan.roster.players:,} people"))
@@ -192,7 +192,7 @@ def parameters_table(plan: Plan) -> Table:
 
 
 def worth_line(margins: Worth, plan: Plan) -> str:
-    """What one more dollar or one more player buys."""
+    """The worth of one more dollar or one more player, in words."""
     currency = plan.study.currency
     if margins.of == "cost":
         if margins.player is None:
@@ -231,7 +231,7 @@ VARIED = {
 def beliefs_view(
     found: Elicited | None, changed: Sequence[Changed], study: Path, data: Path | None
 ) -> list[RenderableType]:
-    """Sections for the study file, why they are so, and plans with beliefs and costs half and twice as large."""
+    """Sections for the study file with their reasons, and plans with beliefs and costs halved and doubled."""
     views: list[RenderableType] = []
     if found is not None:
         views += [f"Put this into {study}:\n", found.toml() + "\n"]

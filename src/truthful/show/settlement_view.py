@@ -1,4 +1,4 @@
-"""What came of a study, as people read it in a terminal: settlements, pilots, payments checked, the demonstration."""
+"""The results of a study in a terminal: settlements, pilots, verified payments, the demonstration."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ def coefficients_table(release: Release, truth: dict[str, float] | None = None) 
 
 
 def estimates_views(release: Release, study: Study) -> list[RenderableType]:
-    """Shares or mean ratings, differences and odds ratios, and what people answered and predicted on average."""
+    """Shares or mean ratings, differences and odds ratios, and the average answer and prediction."""
     from truthful.report import page
 
     views: list[RenderableType] = []
@@ -70,7 +70,7 @@ def estimates_views(release: Release, study: Study) -> list[RenderableType]:
 
 
 def differences_views(release: Release, study: Study) -> list[RenderableType]:
-    """What differs between people who answered with numbers, if anything is known of them."""
+    """Differences between people who answered with numbers, if they have features."""
     from truthful.report import page
 
     if not release.differences:
@@ -96,7 +96,7 @@ def _estimates_table(found: EstimateTable, release: Release) -> Table:
 
 
 def coverage(release: Release, truth: dict[str, float]) -> str:
-    """How many intervals hold the truth, and how many should in the long run."""
+    """How many intervals contain the truth, and how many should in the long run."""
     inside = sum(row.low <= truth[row.name] <= row.high for row in release.coefficients)
     return (
         f"{inside} of {len(release.coefficients)} intervals hold the truth; in the long run, "
@@ -116,7 +116,7 @@ def payments_chart(payments: Floats, currency: str, width: int = 40) -> Table:
 
 
 def verdict_view(verdict: Verdict, payment: Payment) -> list[RenderableType]:
-    """One payment, recomputed, and what must be said of it besides."""
+    """One payment, recomputed, and the notices that go with it."""
     views: list[RenderableType] = [verdict_panel(verdict, payment)]
     if verdict.rehearsal:
         views.append(REHEARSAL)
@@ -146,7 +146,7 @@ def verdict_panel(verdict: Verdict, payment: Payment) -> Panel:
 
 
 def verdict_title(verdict: Verdict) -> Text:
-    """Whether a payment is right, and whose."""
+    """Whose payment it is, and whether it is verified."""
     colour, word = ("green", "Verified") if verdict.verified else ("red", "NOT verified")
     return Text(f"{word}: the payment of player {verdict.player}", f"bold {colour}")
 
@@ -162,7 +162,7 @@ def _score_steps(verdict: Verdict, payment: Payment) -> Steps:
 
 
 def _surprise_steps(verdict: Verdict, payment: Payment) -> Steps:
-    """Where she is asked what the others will say: both averages without her, and the surprise that was paid for."""
+    """With predictions: both averages without her, and the surprise that was paid for."""
     sloped = verdict.plausible and payment.rule == OWN_CENTRE
     if not verdict.plausible:
         rule = f"{verdict.base:g}, whatever it is: p₀ is beyond all that was thought possible"
@@ -189,7 +189,7 @@ def _surprise_steps(verdict: Verdict, payment: Payment) -> Steps:
 
 
 def _bonus_steps(verdict: Verdict, payment: Payment) -> Steps:
-    """For yes and no, and for ratings: where the others' share lies, and what this answer is paid there."""
+    """For yes and no and ratings: the others' share, and the payment for this answer there."""
     p, t, y = (f"{at:.6f}" for at in (verdict.peer_prediction, verdict.switch, verdict.answer))
     if verdict.bend is None:
         compared = [
@@ -222,13 +222,13 @@ def _bonus_rule(verdict: Verdict, start: str) -> str:
 
 
 def _notices(release: Release) -> list[RenderableType]:
-    """That a run is seeded, and warnings: what must always be said first."""
+    """Notices that come first: that a run is a rehearsal, and warnings."""
     rehearsal = [REHEARSAL] if release.rehearsal else []
     return [notice(words) for words in (*rehearsal, *release.warnings)]
 
 
 def release_view(release: Release, study: Study) -> list[RenderableType]:
-    """What was learned, and what must be said of it first."""
+    """The estimates, after the notices."""
     views = [*_notices(release), *estimates_views(release, study)]
     if study.shares is None and (study.levels is None or study.features):
         views += [coefficients_table(release), *differences_views(release, study)]
@@ -236,7 +236,7 @@ def release_view(release: Release, study: Study) -> list[RenderableType]:
 
 
 def settlement_view(settlement: Settlement, plan: Plan) -> list[RenderableType]:
-    """A settlement: what was learned, what is guaranteed, what was paid, and what to do with the files."""
+    """A settlement: estimates, guarantees, payments, and what to do with the files."""
     from truthful.promises import promised_and_found, released_promises
 
     release, study, directory = settlement.release, plan.study, settlement.directory
@@ -259,7 +259,7 @@ ANSWERS_UNSEEN = "Answers are checked for their range only: nothing about them i
 
 
 def preview_view(seen: Preview) -> list[RenderableType]:
-    """What `settle` would do with reports: their records, their features, what could be promised, and why not."""
+    """What `settle` would do with reports: records, features, what could be promised, and reasons to refuse."""
     from truthful.promises import compare_guarantees
 
     plan = seen.plan
@@ -291,7 +291,7 @@ def preview_view(seen: Preview) -> list[RenderableType]:
 
 
 def _rows_of(seen: Preview, kind: str) -> str:
-    """Where the first values are that are wrong in this way; never the values themselves, which may be answers."""
+    """The places of the first values with this fault; never the values themselves, which may be answers."""
     first = [
         f"{bad.row} ({bad.column})" if bad.column else f"{bad.row}" for bad in seen.first if bad.kind == kind
     ]
@@ -299,7 +299,7 @@ def _rows_of(seen: Preview, kind: str) -> str:
 
 
 def _balance(seen: Preview) -> list[tuple[str, str, str, str]]:
-    """Features as declared and as found: means and standard deviations of numbers, shares of levels."""
+    """Features as declared and as observed: means and standard deviations of numbers, shares of levels."""
 
     def show_spread(mean: float | None, spread: float | None) -> str:
         if spread is None:
@@ -325,7 +325,7 @@ def _balance(seen: Preview) -> list[tuple[str, str, str, str]]:
 def pilot_view(
     settlement: Settlement, found: Calibration, plan: Plan, out: Path, save: Path
 ) -> list[RenderableType]:
-    """What a pilot found of people's beliefs, and what to do with it."""
+    """A pilot's estimate of people's centre, and what to do with it."""
     expected = f"People expect {number(found.centre)}{' of 100' if plan.study.kind == 'yes-no' else ''}"
     return [
         *_notices(settlement.release),
@@ -338,7 +338,7 @@ def pilot_view(
 
 
 def paid_line(settlement: Settlement, currency: str) -> str:
-    """What was paid in all, and to one player."""
+    """The total of payments, and the range of single ones."""
     summary = settlement.summary
     low, high = (money(summary[key], currency, 4) for key in ("least_payment", "largest_payment"))
     total = money(summary["total_in_coins"], currency)
@@ -346,7 +346,7 @@ def paid_line(settlement: Settlement, currency: str) -> str:
 
 
 def intake_line(settlement: Settlement) -> str:
-    """What was done to bad records, if there were any."""
+    """How bad records were treated, if there were any."""
     records = settlement.summary["records"]
     done = [
         (records["clipped"], "values were moved into their range"),
@@ -370,7 +370,7 @@ def _files(directory: Path) -> Table:
 
 
 def demo_view(shown: Demonstration) -> list[RenderableType]:
-    """A demonstration, in the order in which it happened."""
+    """The demonstration, in the order of its steps."""
     from truthful.promises import released_promises
 
     settlement, study, directory = shown.settlement, shown.plan.study, shown.directory

@@ -1,4 +1,4 @@
-"""What is printed and how: tables and notices that all views share, the notation, errata, audits and simulations."""
+"""The terminal: tables and notices that all views share, and views of the notation, errata, audits and simulations."""
 
 from __future__ import annotations
 
@@ -31,12 +31,12 @@ STAGES = {"statistics": "Reading answers", "payments": "Computing payments"}
 
 
 def terminal(stderr: bool = False) -> Console:
-    """A console that prints names as they are: no markup, no emoji codes, nothing coloured by guess."""
+    """A console that prints names unchanged: no markup, no emoji codes, no guessed colours."""
     return Console(stderr=stderr, markup=False, emoji=False, highlight=False)
 
 
 def show(console: Console, *views: RenderableType) -> None:
-    """Print views one under the other. Away from a terminal lines end where their text ends."""
+    """Print views one below the other. Outside a terminal, lines end where their text ends."""
     with nullcontext() if console.is_terminal else console.capture() as capture:
         for view in views:
             console.print(view, soft_wrap=isinstance(view, str))
@@ -46,7 +46,7 @@ def show(console: Console, *views: RenderableType) -> None:
 
 @contextmanager
 def rich_progress(console: Console) -> Iterator[Progress]:
-    """One bar for each stage of what takes more than a second, removed at the end."""
+    """One bar for each stage of work that takes more than a second, removed at the end."""
     from rich.progress import BarColumn, MofNCompleteColumn, TaskID, TextColumn, TimeRemainingColumn
     from rich.progress import Progress as Bars
 
@@ -76,7 +76,7 @@ def table(
     rows: Iterable[Sequence[RenderableType]] = (),
     right: Sequence[str] = (),
 ) -> Table:
-    """A table in the house style; `right` are the columns whose cells end in line."""
+    """A table in the house style; `right` are the columns aligned to the right."""
     grid = Table(title=title, title_justify="left", title_style="bold", box=box.SIMPLE_HEAD, pad_edge=False)
     for column in columns:
         grid.add_column(column, justify="right" if column in right else "left")
@@ -86,7 +86,7 @@ def table(
 
 
 def name_groups(rows: Iterable[tuple[str, str, str, str]]) -> Iterable[Sequence[RenderableType]]:
-    """Rows whose first cell is written only where it changes."""
+    """The rows, the first cell left empty where it repeats."""
     before = ""
     for group, *cells in rows:
         yield Text("" if group == before else group, "bold"), *cells
@@ -94,12 +94,12 @@ def name_groups(rows: Iterable[tuple[str, str, str, str]]) -> Iterable[Sequence[
 
 
 def notice(words: str) -> RenderableType:
-    """What must not be overlooked."""
+    """A notice in a frame, not to be overlooked."""
     return Panel(words, border_style="yellow", expand=False)
 
 
 def guarantees_table(promised: Sequence[Promise]) -> Group:
-    """The five guarantees, always in this order: what, how surely, assuming what."""
+    """The five guarantees, always in this order: promise, probability, assumptions."""
     assumptions = list(dict.fromkeys(words for promise in promised for words in promise.assumptions))
     grid = table("What is guaranteed", ("", "guarantee", "probability", "assuming"))
     for promise in promised:
@@ -123,7 +123,7 @@ def symbols_table() -> Table:
 
 
 def errata_view(errata: Sequence[Erratum]) -> list[RenderableType]:
-    """One row each: what it is about, and the two numbers of its example, computed now."""
+    """One row for each erratum: its subject, and the two numbers of its example, computed now."""
     rows = [(Text(one.number, "bold"), one.title, one.meaning, *one.numbers()) for one in errata]
     columns = ("", "about", "measured", "the paper", "in fact")
     return [
@@ -157,7 +157,7 @@ def erratum_view(erratum: Erratum) -> list[RenderableType]:
 
 
 def simulation_view(simulation: Simulation) -> list[RenderableType]:
-    """The five guarantees, the earnings of every kind of people, and what the greediest would report."""
+    """The five guarantees, the earnings of each kind of people, and the best report."""
     from truthful.simulation.observations import (
         EARNINGS,
         best_reports,
@@ -190,7 +190,7 @@ def _lines(*sentences: str) -> str:
 
 
 def audit_view(audit: Audit) -> list[RenderableType]:
-    """One row for every attack, then the verdict and what to do."""
+    """One row for each attack, then the verdict and what to do."""
     grid = table(
         "Attacks on what the plan promises",
         ("check", "claim", "found", "confidence", "verdict"),
@@ -209,7 +209,7 @@ def _mark(finding: Finding) -> Text:
 
 
 def _power(audit: Audit) -> str:
-    """What such an audit sees, and what it misses, in a few lines."""
+    """The faults that this audit would detect or miss, in a few lines."""
     caught = {
         finding.name: f"{finding.figures['scale_error_caught']:.0%}"
         for finding in audit.findings

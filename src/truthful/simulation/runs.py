@@ -1,7 +1,7 @@
-"""One simulated study: people are drawn, answer and are paid, and it is kept what they earned and what was learned.
+"""One simulated study: people are drawn, answer and are paid; kept are their earnings and the errors of estimates.
 
-One frame (`run_study`) for all kinds of answers. What differs is in their contexts: how people are drawn, how their
-answers are settled, by which cells they are told apart, and what an answer would earn if peers were luckless.
+`run_study` is the same for all kinds of answers. Their contexts hold the differences: how people are drawn, how answers
+are settled, which cells group similar people, and what an answer would earn on average over the luck of the draw.
 """
 
 from __future__ import annotations
@@ -62,7 +62,7 @@ LEVEL = 0.95
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class Run:
-    """What is kept of one study. Arrays have an entry for each role, or each cell."""
+    """The record of one study. Arrays have an entry for each role, or each cell."""
 
     squared_error: float
     mean_squared_error: float
@@ -98,16 +98,16 @@ class Run:
 
     @property
     def total(self) -> float:
-        """What all payments together cost."""
+        """The total of all payments."""
         return float(self.paid.sum())
 
 
 def run_study(
     context: Context, rng: np.random.Generator, bounded: bool = False, intervals: bool = True
 ) -> Run:
-    """Draw what is true, people and their costs, let them answer, and carry the mechanism out.
+    """Draw coefficients, people and their costs, let them answer, and run the mechanism.
 
-    bounded: also compute what is guaranteed for just these people. intervals: also make those that are published.
+    bounded: also compute the guarantees for exactly these people. intervals: also compute the published intervals.
     """
     context, theta, everybody = context.draw(rng)
     told = context.ask(everybody, rng)
@@ -139,9 +139,9 @@ def run_study(
 def _by_role(
     context: Context, outcome: SimulatedSettlement, roles: Indices, joined: Players, lied: Indices
 ) -> dict[str, Any]:
-    """By role, who came, what they were paid, and what for their answers over the truth, given what peers say.
+    """By role: participants, their pay, and what their answers earned over the truth, given their peers' predictions.
 
-    And of those who are promised that taking part pays how many came, and how many it paid as it turned out.
+    And of those who are promised that taking part pays: how many came, and for how many it did pay.
     """
     count, covered = len(context.roles), joined.costs <= context.cost_threshold
     utility, gain = outcome.paid - joined.costs * context.game.privacy_cost, np.zeros(len(roles))
@@ -167,7 +167,7 @@ def _by_cell(
     lied: Indices,
     theta: Floats,
 ) -> dict[str, Any]:
-    """Sums over cells of players who are alike, of those who are looked at."""
+    """Sums over cells of similar players, for the observed ones."""
     truthful = np.ones(len(joined.y))
     truthful[lied] = 0.0
     truthful = truthful[who]
@@ -192,7 +192,7 @@ def _by_cell(
 
 
 def quantiles(values: Floats) -> Floats:
-    """At the middles of SHARES equal shares: np.quantile, by one sort of enough of them."""
+    """Quantiles at the middles of SHARES equal shares, as np.quantile gives them, by one sort of enough values."""
     values = values[:: max(1, len(values) // (ENOUGH * SHARES))]
     place = (np.arange(SHARES) + 0.5) / SHARES * (len(values) - 1)
     return np.asarray(np.interp(place, np.arange(len(values)), np.sort(values)))
@@ -200,9 +200,9 @@ def quantiles(values: Floats) -> Floats:
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class SimulatedSettlement:
-    """A settlement of those who came: θ̂, what peers predict of each, and what each is paid.
+    """A settlement of the participants: θ̂, peers' predictions, and payments.
 
-    `pay` is what some of them would be paid had each said something else: peers' predictions do not change with it.
+    `pay` gives the payments of some of them for other reports: peers' predictions do not change with these.
     """
 
     theta: Floats
@@ -217,7 +217,7 @@ class SimulatedSettlement:
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class Context(ABC):
-    """Everything that the studies of a simulation share."""
+    """The common part of all studies of a simulation."""
 
     plan: Plan
     roles: tuple[PopulationRole, ...]
@@ -234,7 +234,7 @@ class Context(ABC):
         return np.repeat(np.arange(len(self.roles)), [role.count for role in self.roles])
 
     def costs(self, x: Floats, rng: np.random.Generator) -> Floats:
-        """What privacy is worth to people with these features. The worst liars are those who mind most."""
+        """Privacy costs of people with these features. The worst liars get the largest costs."""
         costs = self.plan.study.costs.sample(rng, len(x))
         for role in self.roles:
             weights = role.agent.weights(x[role.players], self.game)
@@ -244,36 +244,36 @@ class Context(ABC):
         return costs
 
     def ask(self, everybody: Players, rng: np.random.Generator) -> Floats:
-        """What everybody answers (NaN: she stays away) and, in a second row, predicts where that is asked for."""
+        """Everybody's answer (NaN: she stays away) and, in a second row, her prediction where it is asked for."""
         told = (
             getattr(role.agent, self.asks)(everybody[role.players], self.game, rng) for role in self.roles
         )
         return np.concatenate([np.atleast_2d(one) for one in told], axis=1)
 
     def look_at(self, x: Floats) -> Indices:
-        """Some of all people, in their order."""
+        """The people to observe, in their order."""
         return np.arange(0, len(x), max(1, len(x) // LOOKED_AT))
 
     def errors(self, outcome: Any, theta: Floats, intervals: bool) -> dict[str, Any]:
-        """How far single published numbers are off, and whether their intervals cover the truth."""
+        """Errors of single published numbers, and whether their intervals cover the truth."""
         return {}
 
     @property
     @abstractmethod
     def cells(self) -> int:
-        """In how many cells people are put, to look for lies that pay."""
+        """The number of cells of similar people, in which lies that pay are sought."""
 
     @abstractmethod
     def cells_of(self, players: Players) -> Indices:
-        """The cell of each."""
+        """The cell of each person."""
 
     @abstractmethod
     def draw(self, rng: np.random.Generator) -> tuple[Self, Floats, Players]:
-        """θ as people believe, and people whose answers follow it; and the context of just these."""
+        """Draw θ by the beliefs, and people whose answers follow it; also return the context of these people."""
 
     @abstractmethod
     def settle(self, x: Floats, told: Floats, rng: np.random.Generator) -> SimulatedSettlement:
-        """What the code that settles real studies makes of people with these features and answers, with fast noise."""
+        """A settlement of people with these features and answers, by the code for real studies with fast noise."""
 
     @abstractmethod
     def compare(
@@ -284,15 +284,15 @@ class Context(ABC):
 
     @abstractmethod
     def bounds(self, x: Floats) -> dict[str, float]:
-        """What is guaranteed for people of just these features, by its names in `Guarantees`; NaN where nothing is."""
+        """The guarantees for people with these features, by name as in `Guarantees`; NaN where there is none."""
 
 
 def release(
     game: AnyGame, x: Floats, told: Floats, rng: np.random.Generator
 ) -> tuple[Floats, list[Floats], Sums, LeaveOneOut]:
-    """What the code that settles real studies releases of these answers, with fast noise: on the grid features and
-    whatever was told, its sums, and the estimate. Refused of fewer people than two for each coefficient, and one for
-    whatever else is unknown.
+    """Features and answers on the grid, their sums, and the estimate, by the code for real studies with fast noise.
+
+    It refuses too few people to determine the coefficients.
     """
     (n, d), mechanism, beliefs = x.shape, game.mechanism, game.beliefs
     if n < 2 * d + 1 + len(told):
@@ -316,8 +316,8 @@ def release(
 class SettledNumbers(SimulatedSettlement):
     """A settlement of numbers.
 
-    q is what her own report predicts. own: q of some players, had they reported otherwise. expected: p of some players,
-    on average over the noise, if its law is known.
+    q is what her own report predicts. own: q of some players for other reports. expected: p of some players, on average
+    over the noise, if its law is known.
     """
 
     q: Floats
@@ -327,7 +327,7 @@ class SettledNumbers(SimulatedSettlement):
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class NumberContext(Context):
-    """What studies of numbers share."""
+    """The common part of studies of numbers."""
 
     game: Game
     asks: ClassVar[str] = "reports"
@@ -341,7 +341,7 @@ class NumberContext(Context):
         return 8 * self.plan.study.dimension + 1
 
     def cells_of(self, players: Players) -> Indices:
-        """By main feature and its sign, and by sign and size of the answer; the last is the target's."""
+        """Cells by main feature and its sign, and by sign and size of the answer; the last is the target's."""
         # An intercept is the same for all, and would be everybody's main feature.
         start = int(self.plan.study.declared.encoding.intercept and players.x.shape[1] > 1)
         varying = players.x[:, start:]
@@ -353,17 +353,17 @@ class NumberContext(Context):
         return cells
 
     def _nearest(self, x: Floats) -> int:
-        """Whose features are nearest to those of the target of the worst liars."""
+        """The person with features nearest to those of the worst liars' target."""
         return int((2 * along(x, self.game.target) - np.einsum("ij,ij->i", x, x)).argmax())
 
     def look_at(self, x: Floats) -> Indices:
-        """Some of all people, in their order, and her who is nearest to the target of the worst liars."""
+        """The people to observe, in their order, and the one nearest to the worst liars' target."""
         some, target = super().look_at(x), self._nearest(x)
         at = int(np.searchsorted(some, target))
         return some if at < len(some) and some[at] == target else np.insert(some, at, target)
 
     def draw(self, rng: np.random.Generator) -> tuple[Self, Floats, Players]:
-        """θ by the prior, and people whose answers follow it: y = θ·x + z."""
+        """Draw θ by the prior, and people whose answers follow it: y = θ·x + z."""
         study, n = self.plan.study, self.plan.answering
         theta = study.beliefs.prior.sample(rng, study.dimension, 1)[0]
         x = self.features(rng, n)
@@ -417,7 +417,7 @@ class NumberContext(Context):
         return outcome.expected(who) - meant, [], []
 
     def bounds(self, x: Floats) -> dict[str, float]:
-        """For plans that protect answers; with g, the bound on the gap."""
+        """The guarantees, for plans that protect answers; with g, the bound on the gap."""
         plan, kx = self.plan, grid_features(x)
         mechanism = plan.number_mechanism
         known = measure(kx, instruments_on_grid(kx, mechanism.transform))
@@ -438,9 +438,9 @@ class NumberContext(Context):
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class SettledSums(SimulatedSettlement):
-    """A settlement of shares, which p are then, or with predictions: what others say of people like her.
+    """A settlement of shares, or with predictions; p is what the others' answers say about people like her.
 
-    surprise is what is left of it, where predictions are asked for.
+    surprise is Δ, where people are asked for predictions.
     """
 
     sums: Sums
@@ -450,27 +450,27 @@ class SettledSums(SimulatedSettlement):
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class SumContext(Context):
-    """What studies of shares share, and those with predictions."""
+    """The common part of studies of shares and of those with predictions."""
 
     game: ShareGame | AskedGame
 
     @property
     def signs(self) -> int:
-        """Columns of x by whose signs people are told apart: not the intercept's."""
+        """The columns of x whose signs distinguish people: all but the intercept's."""
         return min(SIGNS, self.plan.study.dimension - 1)
 
     @property
     def kinds(self) -> int:
-        """How many kinds of answers are told apart."""
+        """The number of kinds of answers to distinguish."""
         return self.game.levels or len(EDGES) + 1
 
     @property
     def cells(self) -> int:
-        """By signs of features, and by the true answer."""
+        """The number of cells: by signs of features, and by the true answer."""
         return int(2**self.signs * self.kinds)
 
     def cells_of(self, players: Players) -> Indices:
-        """The cell of each: answers of people with the same signs lie next to each other."""
+        """The cell of each person: answers of people with the same signs are neighbours."""
         columns = slice(1, 1 + self.signs)
         signs = (players.x[:, columns] > self.game.mean[columns]) @ (1 << np.arange(self.signs))
         return np.asarray(signs * self.kinds + self.kinds_of(players), dtype=np.int64)
@@ -482,7 +482,7 @@ class SumContext(Context):
     def compare(
         self, outcome: SettledSums, who: Indices, people: Players, lies: npt.NDArray[np.bool_], theta: Floats
     ) -> tuple[Floats, list[Floats], list[Floats]]:
-        """Less the luck of the draw, which is 0 on average over studies, and moves what is earned."""
+        """As in `Context`, less the luck of the draw, which is 0 on average over studies and moves earnings."""
         surplus, luck, weight = self.surplus(outcome, who, people, theta)
         told, said = outcome.pay(who, people.y), self.game.answers.tolist()
         paid = [outcome.pay(who, np.full(len(who), answer)) for answer in said]
@@ -495,14 +495,14 @@ class SumContext(Context):
     def surplus(
         self, outcome: SettledSums, who: Indices, people: Players, theta: Floats
     ) -> tuple[Floats, Floats, Floats]:
-        """What q of the truth is compared with, less q; the luck in it, how far what is true of people like her is from
-        what is expected of it; and what a unit of that is worth, for a unit of the answer."""
+        """What q of the truth is compared with, less q; its luck, the distance of the truth about people like her from
+        its expectation; and the worth of a unit of that luck, per unit of the answer."""
 
     def bounds(self, x: Floats) -> dict[str, float]:
         return self.bounds_of(sum_geometry(self.plan, x))
 
     def bounds_of(self, people: Geometry) -> dict[str, float]:
-        """The same of people of this geometry."""
+        """The guarantees for people of this geometry."""
         plan, n = self.plan, people.players
         alpha, beta = plan.absent_share, plan.failure_probability
         found = guarantees(plan.study, plan.mechanism, n, alpha, beta, people, precise=False)
@@ -530,7 +530,7 @@ class SumContext(Context):
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class ShareContext(SumContext):
-    """What studies of yes and no share, and of ratings."""
+    """The common part of studies of yes and no, and of ratings."""
 
     game: ShareGame
     asks: ClassVar[str] = "answers"
@@ -561,7 +561,7 @@ class ShareContext(SumContext):
         )
 
     def bounds_of(self, people: Geometry) -> dict[str, float]:
-        """What the truth earns over a lie of as many steps as the plan speaks of, if beliefs are as declared."""
+        """The truth's gain over a lie of the plan's number of steps, if beliefs are as declared."""
         plan, steps = self.plan, self.plan.guarantees.truthfulness.steps
         if steps is None:
             return super().bounds_of(people)
@@ -581,7 +581,7 @@ class ShareContext(SumContext):
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class AskedContext(SumContext):
-    """What studies share that ask people what the others will say."""
+    """The common part of studies that ask people what the others will say."""
 
     game: AskedGame
     asks: ClassVar[str] = "both"
@@ -595,7 +595,7 @@ class AskedContext(SumContext):
         return np.searchsorted(EDGES, off / sd).astype(np.int64)
 
     def draw(self, rng: np.random.Generator) -> tuple[Self, Floats, Players]:
-        """What people expect, θ as they believe, and people whose answers follow it."""
+        """Draw people's centre, θ by their beliefs, and people whose answers follow it."""
         beliefs, x = self.game.beliefs, self.features(rng, self.plan.answering)
         game = self.game.of(draw_centre(beliefs, rng), x.mean(axis=0))
         theta = draw_level(self.plan.study, beliefs, game.centre, game.mean, rng)
@@ -608,7 +608,7 @@ class AskedContext(SumContext):
     def surplus(
         self, outcome: SettledSums, who: Indices, people: Players, theta: Floats
     ) -> tuple[Floats, Floats, Floats]:
-        """Of yes and no, the surprise less what is expected of it. The luck is x·θ − E[x·θ | x, y]."""
+        """For yes and no, the surprise less its expectation. The luck is x·θ − E[x·θ | x, y]."""
         game, mechanism, surprise = self.game, self.game.mechanism, outcome.surprise
         luck = along(people.x, theta) - expected_alike(game, people)
         if mechanism.rule == SERUM:
@@ -621,7 +621,7 @@ class AskedContext(SumContext):
 def settle_predictions(
     game: AskedGame, x: Floats, reports: Floats, predictions: Floats, rng: np.random.Generator
 ) -> SettledSums:
-    """What the code that settles real studies makes of these answers and predictions, with fast noise."""
+    """A settlement of these answers and predictions, by the code for real studies with fast noise."""
     kx, (ky, km), added, estimate = release(game, x, np.stack([reports, predictions]), rng)
     bound = game.beliefs.response_bound
     master = AskedPaymaster(game.mechanism, game.beliefs, estimate, level_of(game.beliefs, added, [kx]))
@@ -644,7 +644,7 @@ def settle_predictions(
 
 
 def expected_alike(game: AskedGame, people: Players) -> Floats:
-    """E[x·θ | x, y] of people as they are drawn: of ratings what is really expected, and not the line."""
+    """E[x·θ | x, y] for people as they are drawn: for ratings the exact expectation, not the line."""
     shares = game.beliefs.shares
     if shares is None or shares.levels == 2:
         return game.foresees(people.x, people.y).alike

@@ -1,10 +1,10 @@
-"""Simulate: from a plan and shares of agents to what whole studies of theirs look like, next to what is guaranteed.
+"""Simulate: from a plan and shares of agents to whole studies, observed next to guaranteed.
 
 `rates` shows how error, lies and cost fall as a study grows, under the paper's schedule of parameters and under ours.
 The corollary lets privacy, payments and penalty change with n. Both schedules are run with people of the paper's
 strategy σ_τ, who lie as far as they can if their privacy cost is above τ: the paper's by its Algorithm 2, ours by one
 release. The paper's ridge is given the noise that protects, which its own does not (E3). Its b = n^(−3/2) deters no
-lie: in the end D grows with n (E22).
+lie: in the limit D grows with n (E22).
 """
 
 from __future__ import annotations
@@ -80,8 +80,8 @@ PLANS, PEOPLES = "plan", "people"
 
 @dataclass(frozen=True, eq=False)
 class Simulation(Shown):
-    """Whole studies with simulated people. Plan, agents, runs, seed, versions (of numpy too, whose chance it is) and
-    the features that were brought make the same one again."""
+    """Whole studies with simulated people. Plan, agents, runs, seed, given features and versions (also of numpy, the
+    source of randomness) determine it."""
 
     plan: Plan
     roles: tuple[PopulationRole, ...]
@@ -125,7 +125,7 @@ class Simulation(Shown):
         return {name: _json_value(value) for name, value in record.items()}
 
     def _more(self) -> dict[str, Any]:
-        """What the record has beside what those of all kinds of answers have."""
+        """The fields of the record beyond those of all kinds of answers."""
         return {
             "best_response": asdict(self.best_response),
             "papers_best_response": asdict(self.papers_best_response),
@@ -134,8 +134,8 @@ class Simulation(Shown):
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class ShareSimulation(Simulation):
-    """The same of yes and no, or of ratings. Of lies counts what the truth earned over them: η and D are not known, and
-    nothing is computed of the paper's rule.
+    """A simulation of yes and no, or of ratings. Lies are judged by what the truth earns over them: η and D are not
+    known, and nothing is computed by the paper's rule.
     """
 
     shares: ShareObserved
@@ -148,8 +148,8 @@ class ShareSimulation(Simulation):
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class AskedSimulation(Simulation):
-    """The same of numbers where people are asked what the others will say. Own predictions are s times an answer, and D
-    is so in `observed`; nothing is computed of the paper's rule.
+    """A simulation of numbers where people are asked what the others will say. Own predictions are s times an
+    answer, and so is D in `observed`; nothing is computed by the paper's rule.
     """
 
     level: LevelObserved
@@ -178,7 +178,7 @@ def simulate(
 ) -> Simulation:
     """Run a plan's study many times with simulated people.
 
-    `agents` gives the share of players of each kind, by name or as an Agent; who is left is honest. Coefficients are
+    `agents` gives the share of players of each kind, by name or as an Agent; the others are honest. Coefficients are
     drawn from the prior, features from the design, costs from their law. Where the study does not say how features are
     distributed, `features` does: a function of (rng, n), or an array whose rows are drawn from, normalised. If it is
     the roster that the plan was made for, everybody on it takes part, or as many as are expected to answer.
@@ -236,7 +236,7 @@ def simulate(
 def set_up(
     plan: Plan, roles: tuple[PopulationRole, ...], features: Features, runs: int, people: Floats
 ) -> NumberContext | ShareContext | AskedContext:
-    """What all studies share. People are some that can take part."""
+    """The common part of all studies. `people` are some who can take part."""
     threshold = plan.guarantees.participation.cost_threshold
     shared: dict[str, Any] = {
         "plan": plan,
@@ -254,7 +254,7 @@ def set_up(
 def set_up_numbers(
     plan: Plan, roles: tuple[PopulationRole, ...], features: Features, runs: int, people: Floats | None = None
 ) -> NumberContext:
-    """The same of numbers; tables of own predictions are built here, once."""
+    """The common part of studies of numbers; tables of own predictions are built here, once."""
     if people is None:
         people = features(np.random.default_rng(0), plan.answering)
     # Each player's is computed when she is paid, besides those that she asks for.
@@ -273,7 +273,7 @@ def set_up_numbers(
 def in_order(
     study: Callable[[int, np.random.Generator], T], players: int, runs: int, seed: int
 ) -> Iterator[T]:
-    """What each of so many studies gives, in their order. Each has a random stream of its own."""
+    """The results of this many studies, in order. Each has a random stream of its own."""
     streams = map(np.random.default_rng, np.random.SeedSequence(seed).spawn(runs))
     if players < THREADED:
         yield from map(study, range(runs), streams)
@@ -292,8 +292,8 @@ PLAYERS = (1_000, 3_162, 10_000, 31_623, 100_000)
 class Point:
     """At n players: E‖θ̂ − θ‖² and the total of payments, simulated and bounded, and D, the largest lie that can pay.
 
-    The error is averaged over the noise, whose own part of it is known exactly. Bounds and D are the schedule's own:
-    published for the paper's, mistakes and all, and proved for ours.
+    The error is averaged over the noise, whose part of it is known exactly. Bounds and D are published ones for the
+    paper's schedule, mistakes included, and proved ones for ours.
     """
 
     players: int
@@ -315,7 +315,7 @@ class Exponents:
 
 @dataclass(frozen=True)
 class RateCurve:
-    """One schedule: its points, powers of n fitted to what was simulated (D: computed), and those of its theorem."""
+    """One schedule: its points, powers of n fitted to simulations (D: computed), and those of its theorem."""
 
     schedule: str
     points: tuple[Point, ...]
@@ -332,7 +332,7 @@ def rates(
     runs: int = 40,
     seed: int = 0,
 ) -> tuple[RateCurve, RateCurve]:
-    """The paper's schedule and ours, on a study of its kind: features on the unit ball, costs of Pareto's law."""
+    """The paper's schedule and ours, on a study of its kind: features on the unit ball, Pareto costs."""
     costs = study.costs
     if study.design.kind != "unit-ball" or not isinstance(costs, ParetoCosts):
         raise InputError(
@@ -383,7 +383,7 @@ def _points(
 
 
 def _run_ours(study: Study, s: Setting, runs: int, seed: int) -> tuple[Floats, Floats]:
-    """Squared errors and bills of as many studies with one release."""
+    """Squared errors and totals of payments of this many studies with one release."""
     mechanism = OneRelease(
         epsilon=float(s.epsilon),
         estimator=s.estimator,
@@ -400,7 +400,7 @@ def _run_ours(study: Study, s: Setting, runs: int, seed: int) -> tuple[Floats, F
 
 
 def _run_papers(study: Study, s: Setting, runs: int, seed: int) -> tuple[Floats, Floats]:
-    """The same of the paper's Algorithm 2, with random halves and ridges."""
+    """The same for the paper's Algorithm 2, with random halves and ridges."""
     mechanism = Mechanism(
         epsilon=float(s.epsilon),
         base_payment=float(s.a),
