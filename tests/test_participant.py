@@ -492,7 +492,8 @@ def test_in_another_browser_she_types_her_code(her: Her) -> None:
     for wrong in ("", "AAAA-AAAA", her.code[:-1], "<script>"):
         refused = elsewhere.client.post(f"{her.link}/code", data={"code": wrong})
         assert refused.status_code == 403
-        assert "That is not the receipt code" in refused.text
+        assert '<a href="#code">That is not the receipt code' in refused.text
+        assert refused.text.count("<details open>") == 1
     typed = her.code.lower().replace("-", " ")
     elsewhere.client.cookies.clear()
     assert elsewhere.client.post(f"{her.link}/code", data={"code": typed}).status_code == 303

@@ -497,5 +497,6 @@ def test_results_show_both_averages(here: Served, analyst: TestClient, text: str
         found = re.search(rf'<th scope="row">{name[language]}</th><td class="number">([\d.,]+)</td>', page)
         assert found
         assert float(found[1].replace(",", ".")) == pytest.approx(row.value, abs=(row.high - row.low) / 4)
+    assert "intercept" not in page
     assert ("people had expected" in page or "wurde" in page) or text == YES_NO
     assert "predicted" in sees(analyst, f"/studies/{study.study_id}")
