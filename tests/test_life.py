@@ -180,7 +180,7 @@ def on_her_phone(lived: Life) -> None:
         life.ASKED_BY,
         life.QUESTION,
         "How your payment is worked out",
-        "At least $",
+        "Always between $",
         "north",
         "50:50",
         "It names nobody.",
@@ -231,7 +231,7 @@ def with_wrong_facts(lived: Life, analyst: Window) -> None:
     emma = lived.window("emma")
     emma.open(lived.links["emma"])
     emma.unfold()
-    assert "You said that this is not what you are shown" in emma.press("This is not what I am shown")
+    assert "You said that you are shown something else" in emma.press("This is not what I am shown")
     assert life.counts(analyst)["say that their facts are wrong"] == "1"
     file = analyst.take(analyst.view.get_by_role("link", name="Download their ids"), lived.directory)
     assert file.read_text(encoding="utf-8-sig").split() == ["player", "emma"]

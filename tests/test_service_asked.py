@@ -229,7 +229,7 @@ def test_the_invitation_says_how_answers_and_predictions_are_paid(
     amounts = [float(amount) for amount in re.findall(r"\$(\d+\.\d+)", example)]
     assert amounts == pytest.approx([paid[-1], paid[0]], abs=0.0051)
     least, most = pay_range(study.plan)
-    assert f"At least ${least:.2f}, at most ${most:.2f}" in page
+    assert f"Always between ${least:.2f} and ${most:.2f}." in page
 
 
 def test_what_the_invitation_says_of_surprises_is_what_is_paid(here: Served) -> None:

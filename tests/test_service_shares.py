@@ -161,7 +161,7 @@ def test_the_invitation_says_how_yes_and_no_are_paid(here: Served) -> None:
         f"A typical person who tells the truth is paid ${offer['typical']:.2f} on average.",
         "Your answer could be worked out from the amount, so whoever pays has to be trusted.",
         "One question · Yes or No",
-        "At least $0.10, at most $0.50",
+        "Always between $0.10 and $0.50.",
         "The more others say Yes, the more Yes earns",
         "If 24.1% of the others say Yes, Yes and No pay the same: $0.3000.",
         "the two lines cross at 24.1%",

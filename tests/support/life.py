@@ -174,7 +174,7 @@ def paid(window: Window, link: str) -> Paid:
 
 
 def paid_plainly(browser: Browser, link: str) -> Paid:
-    return _amounts(browser.get(link).text.split('<div class="card">')[1].split("</div>")[0])
+    return _amounts(browser.get(link).text.split('<div class="card pay">')[1].split("</div>")[0])
 
 
 def _amounts(text: str) -> Paid:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import math
 from dataclasses import dataclass, replace
+from typing import Any
 from urllib.parse import urlencode
 
 from babel import Locale
