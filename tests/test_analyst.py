@@ -105,8 +105,10 @@ def live(here: Served, analyst: TestClient) -> None:
     assert analyst.post(f"/studies/{study_id}/close", data={"name": "Spending"}).status_code == 303
     wait_until_refused(here, study_id)
     assert "Less can be guaranteed than was promised" in shown(analyst, f"/studies/{study_id}")
+    assert "needs your decision" in shown(analyst, "/studies")
     assert analyst.post(f"/studies/{study_id}/accept").status_code == 303
     wait_until_settled(here, study_id)
+    assert "needs your decision" not in shown(analyst, "/studies")
     page = shown(analyst, f"/studies/{study_id}")
     assert "region=north" in page
     assert here.client.get(f"/s/{study_id}/release.json").status_code == 404

@@ -363,10 +363,13 @@ def test_an_uploaded_study_is_kept_as_it_is(here: Served, analyst: TestClient) -
 def test_an_uploaded_study_that_forms_cannot_hold_is_changed_as_text(
     here: Served, analyst: TestClient
 ) -> None:
+    only_here = "This study declares more than the forms can hold"
+    assert only_here not in analyst.get(f"{upload(analyst, STUDY).headers['location']}/file").text
     text = UNIT_BALL.replace("[response]", f"{INVITATION}[response]", 1)
     study_id = upload(analyst, text).headers["location"].rpartition("/")[2]
     assert analyst.get(f"/studies/{study_id}/edit").headers["location"] == f"/studies/{study_id}/file"
     assert analyst.get(f"/studies/{study_id}/edit/costs").headers["location"] == f"/studies/{study_id}/file"
+    assert only_here in analyst.get(f"/studies/{study_id}/file").text
     changed = text.replace("high = 2", "high = 3")
     assert analyst.post(f"/studies/{study_id}/file", data={"text": changed}).status_code == 303
     assert stored(here, study_id).declaration == changed

@@ -180,7 +180,7 @@ def on_her_phone(lived: Life) -> None:
         life.ASKED_BY,
         life.QUESTION,
         "How your payment is worked out",
-        "At least $",
+        "Always between $",
         "north",
         "50:50",
         "It names nobody.",

@@ -108,8 +108,7 @@ def test_an_invitation_says_who_asks_and_what_taking_part_means(her: Her) -> Non
         "How much did you spend on groceries last week, in dollars?",
         "from 0 to 200",
         "Typical payment",
-        "At least $",
-        "whatever anybody does",
+        "Always between $",
         "what everybody else's answers predict for people like you",
         "your own answer is left out of that prediction",
         "The situation you are shown was drawn at random.",
@@ -183,7 +182,7 @@ def test_what_she_can_be_paid_follows_from_her_own_features(here: Served) -> Non
     assert all(least <= low < high <= most for low, high in ranges.values())
     assert len(set(ranges.values())) > 1
     for player, (low, high) in ranges.items():
-        assert f"At least ${low}, at most ${high}" in Her(here, study, player).sees()
+        assert f"Always between ${low} and ${high}." in Her(here, study, player).sees()
 
 
 def test_a_rehearsal_says_that_it_is_one_on_every_page(here: Served) -> None:
@@ -492,7 +491,8 @@ def test_in_another_browser_she_types_her_code(her: Her) -> None:
     for wrong in ("", "AAAA-AAAA", her.code[:-1], "<script>"):
         refused = elsewhere.client.post(f"{her.link}/code", data={"code": wrong})
         assert refused.status_code == 403
-        assert "That is not the receipt code" in refused.text
+        assert '<a href="#code">That is not the receipt code' in refused.text
+        assert refused.text.count("<details open>") == 1
     typed = her.code.lower().replace("-", " ")
     elsewhere.client.cookies.clear()
     assert elsewhere.client.post(f"{her.link}/code", data={"code": typed}).status_code == 303

@@ -89,7 +89,8 @@ def test_payments_are_marked_as_sent_and_each_person_is_told_about_hers(here: Se
     assert (told(first), told(second)) == (True, False)
     assert upload(f"{second}\nstranger\n") == 400
     assert not told(second)
-    assert "1 of 60 payments are marked" in payer.get(place).text
+    for path in (place, "/payments"):
+        assert "1 of 60 payments are marked" in payer.get(path).text
     assert payer.post(f"{place}/sent", data={"do": "all"}).status_code == 303
     assert "60 of 60 payments are marked" in payer.get(place).text
     assert told(second)

@@ -229,7 +229,7 @@ def test_the_invitation_says_how_answers_and_predictions_are_paid(
     amounts = [float(amount) for amount in re.findall(r"\$(\d+\.\d+)", example)]
     assert amounts == pytest.approx([paid[-1], paid[0]], abs=0.0051)
     least, most = pay_range(study.plan)
-    assert f"At least ${least:.2f}, at most ${most:.2f}" in page
+    assert f"Always between ${least:.2f} and ${most:.2f}." in page
 
 
 def test_what_the_invitation_says_of_surprises_is_what_is_paid(here: Served) -> None:
@@ -497,5 +497,6 @@ def test_results_show_both_averages(here: Served, analyst: TestClient, text: str
         found = re.search(rf'<th scope="row">{name[language]}</th><td class="number">([\d.,]+)</td>', page)
         assert found
         assert float(found[1].replace(",", ".")) == pytest.approx(row.value, abs=(row.high - row.low) / 4)
+    assert "intercept" not in page
     assert ("people had expected" in page or "wurde" in page) or text == YES_NO
     assert "predicted" in sees(analyst, f"/studies/{study.study_id}")

@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 from starlette.testclient import TestClient
 from support.participants import GERMAN, Her, quiet
-from support.serving import PAYER, WHO, Asked, Served, answer_all, asked, close
+from support.serving import PAYER, WHO, WITHOUT_FEATURES, Asked, Served, answer_all, asked, close
 from support.shares import KINDS, RATING, WITH_FEATURES, YES_NO
 
 from truthful.plan import Plan
@@ -161,7 +161,7 @@ def test_the_invitation_says_how_yes_and_no_are_paid(here: Served) -> None:
         f"A typical person who tells the truth is paid ${offer['typical']:.2f} on average.",
         "Your answer could be worked out from the amount, so whoever pays has to be trusted.",
         "One question · Yes or No",
-        "At least $0.10, at most $0.50",
+        "Always between $0.10 and $0.50.",
         "The more others say Yes, the more Yes earns",
         "If 24.1% of the others say Yes, Yes and No pay the same: $0.3000.",
         "the two lines cross at 24.1%",
@@ -336,6 +336,8 @@ def test_a_plan_of_yes_or_no_is_asked_for_in_percentage_points(here: Served, ana
         "The share of yes that people expect, knowing their own answer, may be",
     ):
         assert words.lower() in page.lower(), words
+    german = sees(analyst, f"{path}/plan?players=2000&accuracy=2", GERMAN)
+    assert re.search(r"Alle, die geantwortet haben</th>.*>± \d,\d+<", german)
     assert "How steeply" not in page
     assert "The error is that of" not in page
     assert "frontier.svg" not in page
@@ -407,11 +409,17 @@ def test_results_of_yes_or_no_are_percentages_and_points(
 
 
 def test_results_without_facts_have_no_differences_and_no_odds(here: Served) -> None:
-    for text, words in ((YES_NO, "Share of Yes to “evaded”, in percent"), (RATING, "Mean rating, “evaded”")):
+    shown = {
+        YES_NO: "Share of Yes to “evaded”, in percent",
+        RATING: "Mean rating, “evaded”",
+        WITHOUT_FEATURES: "Average of “spend”",
+    }
+    for text, words in shown.items():
         study = settled(here, text)
         page = sees(here.client, f"/s/{study.study_id}")
         assert words in page
         assert "Odds" not in page
+        assert "intercept" not in page
         assert "Differences" not in page
         assert here.client.get(f"/s/{study.study_id}/forest.svg").status_code == 404
 
@@ -428,7 +436,7 @@ def test_odds_that_cannot_be_estimated_are_said_to_be_so(here: Served) -> None:
 def test_the_public_page_says_in_words_what_is_believed(here: Served) -> None:
     told = {
         "yes or no": "surely between 5% and 40% would truthfully say Yes.",
-        "yes or no, with features": "Any one fact changes that by at most 10 percentage points.",
+        "yes or no, with features": "say Yes. Any one fact changes that by at most 10 percentage points.",
         "yes or no, effects expected": "Expected changes: age: -5 percentage points, region=south: 3 perc",
         "rating": "The mean rating of people like the average one is surely between 1.8 and 3.4.",
     }

@@ -21,7 +21,7 @@ NAME = ANALYST
 INVITED = {
     "# [invitation]": "[invitation]",
     "# asked_by": "asked_by",
-    '# purpose = "': 'purpose = "',
+    "\n# purpose": "\npurpose",
     "# contact": "contact",
     '# payer = "Accounts office"': f'payer = "{PAYER}"',
 }

@@ -102,7 +102,9 @@ def _handle_errors(app: FastAPI) -> None:
     def show(error: type[Exception], template: str, status: int, told: bool = False) -> None:
         def answer(request: Request, problem: Exception) -> Response:
             way = problem if isinstance(problem, Unready) else None
-            shown = page(request, template, status=status, problem=str(problem) if told else None, way=way)
+            shown = page(
+                request, template, status=status, problem=str(problem) if told else None, told=told, way=way
+            )
             return limit_guesses(request, shown) if status == 404 else shown
 
         app.add_exception_handler(error, answer)
@@ -144,5 +146,5 @@ def _handle_errors(app: FastAPI) -> None:
         """A participant can do nothing about it, and the server's directories are none of her business."""
         LOG.error(str(problem))
         if _is_analyst(request):
-            return page(request, "problem.html", status=409, problem=str(problem))
+            return page(request, "problem.html", status=409, problem=str(problem), told=True)
         return page(request, "broken.html", status=503)

@@ -154,6 +154,8 @@ def explain_payment(view: ParticipantView) -> dict[str, Any]:
 
 #: The cookie of her code, which is sent with her own pages alone.
 CODE = "code"
+#: Refusals after which her code is what helps; the page leads to its field.
+CODE_NEXT = ("participant.code_wrong", "participant.not_hers")
 #: The cookie of what she said and has not confirmed yet, for seconds.
 SAID, MINUTES = "said", 600
 
@@ -216,6 +218,7 @@ class ParticipantVisit(Visit):
     ) -> Response:
         """The page of how she stands; with a word on what was asked for and `refused`."""
         values: dict[str, Any] = {"status": status, "notice": refused} if refused else {}
+        values |= {"code_next": refused in CODE_NEXT and view.page in ("invited", "shut")}
         if view.page == "invited":
             offer = make_offer(self.plan(view.stored.id), view.player.features)
             values |= {"offer": offer, "withdrawn": done == "withdrawn"}
@@ -249,6 +252,7 @@ class ParticipantVisit(Visit):
             # Her features are the analyst's own random numbers, and no facts about her.
             "assigned": bool(study.features) and study.assigned,
             "notice": None,
+            "code_next": False,
         }
         if name in ("invited", "disputed"):
             given |= {"shown_features": shown_features(told, view.player)}

@@ -18,9 +18,9 @@ from starlette.datastructures import UploadFile
 from starlette.responses import Response
 
 from truthful.coins import Bill, Kind, in_currency
-from truthful.errors import InputError, Refused
+from truthful.errors import InputError
 from truthful.service.locations import Locations
-from truthful.service.pages import download, go, language
+from truthful.service.pages import TurnedAway, download, go
 from truthful.service.signing import SignedIn, signed_in
 from truthful.store import studies
 from truthful.store.audit_log import log
@@ -78,8 +78,9 @@ def payments(visit: Paying) -> Response:
     with visit.reading() as session:
         ended = list(_payable(session, visit).values())
         bills = [_bill(session, visit.service.locations, stored) for stored in ended if not stored.erased]
+        unsent = {bill.stored.id: studies.count_unsent(session, bill.stored.id) for bill in bills}
     erased = [_erased(visit, stored) for stored in ended if stored.erased]
-    return visit.page("payer/payments.html", bills=bills, erased=erased)
+    return visit.page("payer/payments.html", bills=bills, unsent=unsent, erased=erased)
 
 
 def _erased(visit: SignedIn, stored: StoredStudy) -> dict[str, Any]:
@@ -151,7 +152,7 @@ def payment_file(visit: Paying, study_id: str, kind: Kind) -> Response:
     """Players and amounts, as this kind of file. That it was taken is in the log before it is sent."""
     bill = _settled_bill(visit, study_id)
     if not bill.takes(kind):
-        raise Refused(language(visit.request)("payer.not_for_it"))
+        raise TurnedAway(409, "payer.not_for_it")
     with visit.writing() as session:
         log(session, visit.who, TAKEN[kind], study_id)
     return download(bill.file(kind), f"{study_id}-{kind}")

@@ -72,7 +72,7 @@ def shown_results(stored: StoredStudy, plan: Plan, locale: Locale) -> dict[str, 
     centre = None
     if predictions is not None and predictions.centre is not None:
         width = predictions.prediction.high - predictions.prediction.low
-        centre = _local(to_within(predictions.centre, width), locale)
+        centre = in_signs(to_within(predictions.centre, width), locale)
     return {
         "found": found,
         "coefficients": _rows(release.coefficients, locale),
@@ -108,7 +108,7 @@ def _rows(
         (
             row.name,
             *(
-                _local(to_within(min(max(unit * value, low), high), unit * (row.high - row.low)), locale)
+                in_signs(to_within(min(max(unit * value, low), high), unit * (row.high - row.low)), locale)
                 for value in (row.value, row.low, row.high)
             ),
         )
@@ -116,7 +116,7 @@ def _rows(
     ]
 
 
-def _local(text: str, locale: Locale) -> str:
+def in_signs(text: str, locale: Locale) -> str:
     """A number in another language's signs, with the same digits."""
     value, digits = Decimal(text.replace(",", "")), len(text.partition(".")[2])
     pattern = "#,##0" + ("." + "0" * digits if digits else "")

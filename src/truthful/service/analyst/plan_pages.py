@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import math
 from dataclasses import dataclass, replace
+from typing import Any
 from urllib.parse import urlencode
 
 from babel import Locale
@@ -35,6 +36,7 @@ from truthful.service.drafts import plain
 from truthful.service.jobs import Asked, Listed, Shares, apart, parse_plan, parse_study
 from truthful.service.offer import terms
 from truthful.service.pages import HTML, SVG, go, picture_response, read_number
+from truthful.service.public import in_signs
 from truthful.service.signing import Analyst, SignedIn
 from truthful.store import mails, roster, studies
 from truthful.store.audit_log import log
@@ -166,7 +168,7 @@ def _plan_page(visit: SignedIn, stored: StoredStudy, sent: FormData | QueryParam
         ),
         plan=plan,
         otherwise=plan and otherwise(plan),
-        **({} if plan is None else terms(plan)),
+        **({} if plan is None else _told(plan, visit.locale)),
         people=people,
         shares=study.protects == "answers",
         kind=study.kind,
@@ -175,6 +177,16 @@ def _plan_page(visit: SignedIn, stored: StoredStudy, sent: FormData | QueryParam
         currency=study.currency,
         response=study.response.name,
     )
+
+
+def _told(plan: Plan, locale: Locale) -> dict[str, Any]:
+    """What a plan promises, its intervals in the reader's signs."""
+    told = terms(plan)
+    rows = [
+        (name, f"± {in_signs(width.removeprefix('± '), locale)}", effect and in_signs(effect, locale))
+        for name, width, effect in told["intervals"]
+    ]
+    return told | {"intervals": rows}
 
 
 def _asked_before(plan: str, locale: Locale, points: bool) -> dict[str, str]:

@@ -111,8 +111,19 @@ def plan_file(visit: Analyst, stored: Found) -> Response:
 
 @router.get("/studies/{study_id}/file")
 def file_page(visit: Analyst, stored: Found) -> Response:
-    """The study as the file it is."""
-    return visit.page("analyst/file.html", stored=stored, typed=None, problem=None)
+    return _file_page(visit, stored)
+
+
+def _file_page(visit: SignedIn, stored: StoredStudy, typed: str | None = None, problem: str = "") -> Response:
+    """The study as the file it is; what was typed in its place, and why that is no study."""
+    return visit.page(
+        "analyst/file.html",
+        status=400 if problem else 200,
+        stored=stored,
+        typed=typed,
+        problem=problem,
+        only_here=typed_fields(stored) is None,
+    )
 
 
 @router.post("/studies/{study_id}/file")
@@ -122,8 +133,7 @@ def change_file(visit: Analyst, study_id: str, sent: Sent) -> Response:
     try:
         declaration, study = _study_file(sent, typed)
     except InputError as problem:
-        values = {"stored": find(visit, study_id), "typed": typed, "problem": str(problem)}
-        return visit.page("analyst/file.html", status=400, **values)
+        return _file_page(visit, find(visit, study_id), typed, str(problem))
     declare(visit, study_id, declaration, {"name": study.name})
     return go(f"/studies/{study_id}")
 
