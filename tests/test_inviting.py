@@ -275,8 +275,8 @@ def test_a_text_without_the_link_is_not_sent(here: Served, analyst: TestClient) 
 
 def test_texts_of_mails_are_kept_only_while_people_can_answer(here: Served, analyst: TestClient) -> None:
     """Neither a draft nor a study whose people were erased is given a key of links."""
-    fields = {name: "{link}" for name in ("invitation_subject", "invitation_en")}
-    fields |= {name: "{link}" for name in ("reminder_subject", "reminder_en")}
+    texts = [f"{kind}_{part}" for kind in ("invitation", "reminder") for part in ("subject", "en")]
+    fields = dict.fromkeys(texts, "{link}")
     erased = asked(here.service)
     answer_all(here.service, erased)
     close(here.service, erased.study_id)
