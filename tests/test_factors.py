@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from base64 import b64encode
 from collections.abc import Iterator
 from datetime import datetime, timedelta
 from pathlib import Path
@@ -15,8 +16,10 @@ from support.clocks import stop_clock
 from support.databases import KINDS, database_url
 from support.serving import PASSWORD, URL, Served, asked, code_of, served
 
+from truthful.errors import Refused
+from truthful.service.locations import Settings
 from truthful.store import accounts, factors
-from truthful.store.seals import Unreadable
+from truthful.store.seals import KEY_FILE, VARIABLE, Unreadable
 from truthful.store.seals import new_secret as new_key
 from truthful.store.tables import Account, Role
 
@@ -166,6 +169,23 @@ def test_the_secret_is_sealed_with_the_services_key_and_with_the_next_one(here: 
         here.service.database.writing() as session,
     ):
         factors.check(session, account(here).id, code(secret))
+
+
+def test_without_the_key_that_sealed_it_the_service_does_not_start(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Also where no study was frozen yet: a new key would make codes useless, and be on the disk unasked."""
+    monkeypatch.setattr(Time, "passed", timedelta())
+    with served(tmp_path) as here:
+        set_up(here.signed_in(Role.PAYER))
+    monkeypatch.setenv(VARIABLE, b64encode(new_key()).decode())
+    with pytest.raises(Refused, match="sealed with another key than the service has"):
+        Settings(tmp_path).open_database()
+    monkeypatch.delenv(VARIABLE)
+    (tmp_path / KEY_FILE).unlink()
+    with pytest.raises(Refused, match="is missing, and what is kept here is sealed with it"):
+        Settings(tmp_path).open_database()
+    assert not (tmp_path / KEY_FILE).exists()
 
 
 def test_a_new_link_ends_the_second_factor(here: Served) -> None:

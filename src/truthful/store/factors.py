@@ -21,7 +21,7 @@ from sqlalchemy.orm import Session
 from truthful.errors import Refused
 from truthful.store.accounts import forget_factor, hash_token
 from truthful.store.audit_log import log
-from truthful.store.seals import Unreadable, seals_of
+from truthful.store.seals import KEY_FILE, VARIABLE, Unreadable, seals_of
 from truthful.store.tables import Account, RecoveryCode
 
 #: Seconds for which the app shows a code, and how many of them a clock may be off.
@@ -116,6 +116,12 @@ def seal_again(session: Session) -> None:
         _seal_secret(session, account, _open_secret(session, account))
 
 
+def require_readable(session: Session) -> None:
+    """The service's key is the one that second factors were sealed with."""
+    for account in session.scalars(select(Account).where(Account.factor.is_not(None))):
+        _open_secret(session, account)
+
+
 def _seal_secret(session: Session, account: Account, secret: str) -> None:
     account.factor = seals_of(session).seal_own(_about(account), secret.encode())
 
@@ -124,8 +130,8 @@ def _open_secret(session: Session, account: Account) -> str:
     plain = seals_of(session).open_own(_about(account), account.factor or "")
     if plain is None:
         raise Unreadable(
-            f"The second factor of {account.name!r} was sealed with another key than the service has. Bring that key "
-            "back, or make a new sign-in link for the account, which ends the factor."
+            f"A second factor was sealed with another key than the service has. Bring the {KEY_FILE} back that belongs "
+            f"to this database, or set {VARIABLE}. Nothing was changed."
         )
     return plain.decode()
 
