@@ -20,8 +20,7 @@ from alembic.config import Config
 from alembic.runtime.migration import MigrationContext
 from alembic.script import ScriptDirectory
 from alembic.util import CommandError
-from sqlalchemy import Connection, Dialect, Engine, create_engine, event, inspect, literal, select
-from sqlalchemy import Table as Rows
+from sqlalchemy import Connection, Engine, create_engine, event, inspect, literal, select
 from sqlalchemy.engine import URL, make_url
 from sqlalchemy.exc import ArgumentError, DatabaseError, DisconnectionError, OperationalError, SQLAlchemyError
 from sqlalchemy.orm import Session, sessionmaker
@@ -118,8 +117,6 @@ class Turns:
             shared.ended.set()
 
 
-#: The tables that hold people, those that others refer to last.
-PEOPLE = ("answers", "due", "mails", "players")
 MIGRATIONS = Path(__file__).parent / "migrations"
 #: The migration since which answers are sealed.
 SEALED = "0012"
@@ -231,18 +228,14 @@ class Database:
     def clean(self) -> bool:
         """Write anew what is kept, so that nothing is left of what is not, neither in tables nor in SQLite's log.
 
-        Whether that succeeded: not while somebody reads the log. PostgreSQL's statistics hold ids of those who were
-        there, also of tables that are empty now: it forgets them, counts anew and writes them anew.
+        Whether that succeeded: not while somebody reads the log. PostgreSQL's statistics of older versions, which
+        counted ids, are written anew too.
         """
         if self.is_sqlite:
             self._outside("VACUUM")
             return self.truncate_log()
         with self._readers.connect() as connection:
-            for name in PEOPLE:
-                connection.exec_driver_sql(
-                    _forget_statistics(Table.metadata.tables[name], connection.dialect)
-                )
-            connection.exec_driver_sql(f"VACUUM (FULL, ANALYZE) {', '.join(PEOPLE)}, surveys")
+            connection.exec_driver_sql("VACUUM (FULL, ANALYZE) answers, due, mails, players, surveys")
             connection.exec_driver_sql("VACUUM FULL pg_statistic")
         return True
 
@@ -289,15 +282,6 @@ class Database:
 
     def close(self) -> None:
         self.engine.dispose()
-
-
-def _forget_statistics(table: Rows, dialect: Dialect) -> str:
-    """What makes PostgreSQL forget all that it has counted of a table: it does with the type of a column, also if the
-    type is the one that it has."""
-    types = {column.name: column.type.compile(dialect) for column in table.columns}
-    return (
-        f"ALTER TABLE {table.name} {', '.join(f'ALTER {name} TYPE {kind}' for name, kind in types.items())}"
-    )
 
 
 def newest_revision() -> str:
