@@ -109,6 +109,17 @@ def test_a_password_alone_lets_nobody_in_and_a_code_does_once(here: Served) -> N
     assert give_code(browser(here), code(secret)) == "/sign-in"  # no password was given
 
 
+def test_turning_it_on_ends_browsers_that_were_let_in_without_a_code(here: Served) -> None:
+    elsewhere, client = here.signed_in(Role.PAYER), here.signed_in(Role.ANALYST)
+    for known in (elsewhere, client):
+        known.cookies.clear()
+    for known in (elsewhere, client):
+        assert known.post("/sign-in", data={"name": NAME, "password": PASSWORD}).status_code == 303
+    set_up(client)
+    assert enters(client)
+    assert not enters(elsewhere)
+
+
 def test_a_code_on_paper_lets_in_once_and_is_kept_as_a_hash(here: Served) -> None:
     secret, paper = set_up(here.signed_in(Role.PAYER))
     assert len(set(paper)) == 10

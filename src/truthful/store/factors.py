@@ -22,7 +22,7 @@ from truthful.errors import Refused
 from truthful.store.accounts import forget_factor, hash_token
 from truthful.store.audit_log import log
 from truthful.store.seals import KEY_FILE, VARIABLE, Unreadable, seals_of
-from truthful.store.tables import Account, RecoveryCode
+from truthful.store.tables import Account, RecoveryCode, SignIn
 
 #: Seconds for which the app shows a code, and how many of them a clock may be off.
 STEP, DRIFT = 30, 1
@@ -57,8 +57,11 @@ def codes_left(session: Session, account: Account) -> int:
     return session.scalar(mine) or 0
 
 
-def turn_on(session: Session, account_id: int, secret: str, typed: str) -> list[str]:
-    """Ask for codes of this secret from now on, if a first one shows that the app knows it; the codes for paper."""
+def turn_on(session: Session, account_id: int, secret: str, typed: str, token: str) -> list[str]:
+    """Ask for codes of this secret from now on, if a first one shows that the app knows it; the codes for paper.
+
+    Other browsers than the one with this token were let in without a code, and are not signed in any more.
+    """
     account = _locked(session, account_id)
     if account.factor is not None:
         raise Refused("Your account has a second factor already. Turn that one off first.")
@@ -67,6 +70,8 @@ def turn_on(session: Session, account_id: int, secret: str, typed: str) -> list[
         raise WrongCode("The code does not match.")
     _seal_secret(session, account, secret)
     account.factor_step, account.factor_misses = step, 0
+    others = SignIn.account_id == account.id, SignIn.hash != hash_token(token)
+    session.execute(delete(SignIn).where(*others))
     log(session, account.name, "turned on the second factor")
     return _new_recovery_codes(session, account)
 
