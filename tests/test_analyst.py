@@ -18,9 +18,10 @@ from support.analysts import (
     shown,
     wait_until_refused,
     wait_until_settled,
+    wait_until_stopped,
 )
 from support.databases import KINDS, database_url
-from support.serving import URL, Served, answer_all, asked, close, draft, served
+from support.serving import ANSWERS, URL, Served, answer, answer_all, asked, close, draft, served
 from support.studies import people
 
 from truthful.plan import Plan
@@ -137,6 +138,22 @@ def test_the_analyst_sees_neither_answers_nor_amounts_nor_who_answered(
     for page in pages:
         assert not any(player in page for player in study.links)
         assert not any(repr(value) in page for value in study.answers.values())
+
+
+def test_a_study_that_cannot_be_settled_does_not_tell_the_analyst_who_has_answered(
+    here: Served, analyst: TestClient
+) -> None:
+    """One person alone of her region has answered, so that nothing can be said of people like her."""
+    withheld = ANSWERS.replace('protects = "answers"', 'protects = "answers"\npublish_matrix = false')
+    study = asked(here.service, withheld)
+    alone = next(player for player, features in study.features.items() if features["region"] == "north")
+    others = [player for player, features in study.features.items() if features["region"] != "north"]
+    answer(here.service, study, [*others, alone])
+    close(here.service, study.study_id)
+    here.service.settler.ask(study.study_id)
+    page = wait_until_stopped(analyst, study.study_id)
+    assert "like somebody who answered is she herself" in page
+    assert not any(player in page for player in study.links)
 
 
 # Others

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from base64 import b64encode
 from collections.abc import Iterator
 from datetime import datetime, timedelta
 from pathlib import Path
@@ -15,8 +16,10 @@ from support.clocks import stop_clock
 from support.databases import KINDS, database_url
 from support.serving import PASSWORD, URL, Served, asked, code_of, served
 
+from truthful.errors import Refused
+from truthful.service.locations import Settings
 from truthful.store import accounts, factors
-from truthful.store.seals import Unreadable
+from truthful.store.seals import KEY_FILE, VARIABLE, Unreadable
 from truthful.store.seals import new_secret as new_key
 from truthful.store.tables import Account, Role
 
@@ -106,6 +109,17 @@ def test_a_password_alone_lets_nobody_in_and_a_code_does_once(here: Served) -> N
     assert give_code(browser(here), code(secret)) == "/sign-in"  # no password was given
 
 
+def test_turning_it_on_ends_browsers_that_were_let_in_without_a_code(here: Served) -> None:
+    elsewhere, client = here.signed_in(Role.PAYER), here.signed_in(Role.ANALYST)
+    for known in (elsewhere, client):
+        known.cookies.clear()
+    for known in (elsewhere, client):
+        assert known.post("/sign-in", data={"name": NAME, "password": PASSWORD}).status_code == 303
+    set_up(client)
+    assert enters(client)
+    assert not enters(elsewhere)
+
+
 def test_a_code_on_paper_lets_in_once_and_is_kept_as_a_hash(here: Served) -> None:
     secret, paper = set_up(here.signed_in(Role.PAYER))
     assert len(set(paper)) == 10
@@ -166,6 +180,23 @@ def test_the_secret_is_sealed_with_the_services_key_and_with_the_next_one(here: 
         here.service.database.writing() as session,
     ):
         factors.check(session, account(here).id, code(secret))
+
+
+def test_without_the_key_that_sealed_it_the_service_does_not_start(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Also where no study was frozen yet: a new key would make codes useless, and be on the disk unasked."""
+    monkeypatch.setattr(Time, "passed", timedelta())
+    with served(tmp_path) as here:
+        set_up(here.signed_in(Role.PAYER))
+    monkeypatch.setenv(VARIABLE, b64encode(new_key()).decode())
+    with pytest.raises(Refused, match="sealed with another key than the service has"):
+        Settings(tmp_path).open_database()
+    monkeypatch.delenv(VARIABLE)
+    (tmp_path / KEY_FILE).unlink()
+    with pytest.raises(Refused, match="is missing, and what is kept here is sealed with it"):
+        Settings(tmp_path).open_database()
+    assert not (tmp_path / KEY_FILE).exists()
 
 
 def test_a_new_link_ends_the_second_factor(here: Served) -> None:

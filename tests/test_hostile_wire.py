@@ -89,6 +89,30 @@ def test_what_is_no_request_is_refused_and_the_service_stays_up(site: tuple[str,
     assert status(spoken(url, request(url, "GET /sign-in", "Connection: close"))) == 200
 
 
+@pytest.mark.parametrize(
+    ("begin", "more"),
+    [
+        ("GET / HTTP/1.1\r\n", b"a: b\r\n" * 10_000),
+        ("GET / HTTP/1.1\r\nCookie: ", b"a" * 60_000),
+        ("GET /", b"a" * 60_000),
+        ("POST / HTTP/1.1\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n", b"a: b\r\n" * 10_000),
+    ],
+    ids=["headers", "cookie", "address", "trailers"],
+)
+def test_a_head_without_an_end_is_not_kept(site: tuple[str, Service], begin: str, more: bytes) -> None:
+    parts = urlsplit(site[0])
+    with socket.create_connection((parts.hostname, parts.port), timeout=10) as connection:
+        connection.sendall(begin.encode())
+        try:
+            for _ in range(3):
+                connection.sendall(more)
+            while connection.recv(65_536):
+                pass
+        except (BrokenPipeError, ConnectionResetError):
+            pass  # it has hung up on us; if it waited for more, that would be a TimeoutError
+    assert status(spoken(site[0], request(site[0], "GET /sign-in", "Connection: close"))) == 200
+
+
 def test_a_hundred_megabytes_in_pieces_are_not_read_to_the_end(site: tuple[str, Service]) -> None:
     url, _ = site
     piece = b"f4240\r\n" + b"x" * 1_000_000 + b"\r\n"

@@ -18,11 +18,12 @@ from aiosmtpd.smtp import AuthResult, LoginPassword
 from starlette.testclient import TestClient
 from support.analysts import open_study, rows, send_roster, shown, stored
 from support.databases import KINDS, database_url
-from support.serving import URL, WHO, Served, answer_all, asked, close, served
+from support.serving import URL, WHO, Served, answer_all, asked, close, draft, served, settle_with_less
 
 from truthful.errors import InputError
-from truthful.service.locations import Settings, Smtp
+from truthful.service.locations import LINKS, Settings, Smtp
 from truthful.service.mailer import Mailer
+from truthful.service.purging import purge
 from truthful.service.settle_study import cancel_study
 from truthful.store import mails, roster
 from truthful.store.mails import INTERRUPTED
@@ -270,6 +271,22 @@ def test_a_text_without_the_link_is_not_sent(here: Served, analyst: TestClient) 
     assert '<a href="#invitation_en">' in answer.text
     assert '<a href="#reminder_subject">' in answer.text
     assert states(here, study_id) == {"never": Sending.KEPT}
+
+
+def test_texts_of_mails_are_kept_only_while_people_can_answer(here: Served, analyst: TestClient) -> None:
+    """Neither a draft nor a study whose people were erased is given a key of links."""
+    texts = [f"{kind}_{part}" for kind in ("invitation", "reminder") for part in ("subject", "en")]
+    fields = dict.fromkeys(texts, "{link}")
+    erased = asked(here.service)
+    answer_all(here.service, erased)
+    close(here.service, erased.study_id)
+    settle_with_less(here.service, erased.study_id)
+    purge(here.service.database, here.service.locations, erased.study_id, WHO, unpaid=True)
+    for study_id in (draft(here.service), erased.study_id):
+        refused = analyst.post(f"/studies/{study_id}/mail", data=fields)
+        assert refused.status_code == 409
+        assert "only while people can answer" in refused.text
+        assert not (here.service.locations.study(study_id) / LINKS).exists()
 
 
 def test_without_a_mail_server_addresses_are_not_taken(tmp_path: Path) -> None:

@@ -454,7 +454,10 @@ def test_a_link_alone_looks_the_same_whether_she_has_answered_or_not(here: Serve
     def look() -> None:
         for path in ("", "/answer", "/withdraw", "/receipt.json", "/release.json", "?done=withdrawn"):
             assert seen(her, path) == seen(silent, path)
-        assert here.client.post(f"{her.link}/review", data={"answer": "5"}).status_code == 409
+        for move in ("review", "submit"):  # which change nothing, so that nobody would notice
+            told = [here.client.post(f"{one.link}/{move}", data={"answer": "5"}) for one in (her, silent)]
+            assert {shown.status_code for shown in told} == {409}
+            assert told[0].text.replace(her.link, "LINK") == told[1].text.replace(silent.link, "LINK")
 
     her.does("consent")
     look()

@@ -245,7 +245,8 @@ def test_whoever_changes_the_log_breaks_its_chain(place: Place, change: str) -> 
     kept = whole.out.splitlines()[-1].rpartition(",")[2]
     assert f"The last hash is {kept}" in whole.err
     assert place.command("log", "--kept", kept).code == 0
-    assert json.loads(place.command("log", "--json").out.splitlines()[0])["what"] == "added a payer"
+    first = json.loads(place.command("log", "--json").out.splitlines()[0])
+    assert (first["what"], first["whom"]) == ("added a payer", "the payer")
     statements, said = CHANGES[change]
     with database.writing() as session:
         for statement in statements.split("; "):

@@ -382,13 +382,14 @@ def test_who_does_not_know_the_code_can_neither_change_an_answer_nor_take_it_bac
     code = answer(database, links["p1"], 5.0)
     for wrong in ("", "AAAA-AAAA", code.lower(), "\ud800"):
         for move in (
-            lambda s, w=wrong: answers.submit(s, links["p1"], 6.0, w.replace("\ud800", "?")),
             lambda s, w=wrong: answers.withdraw(s, links["p1"], w),
             lambda s, w=wrong: answers.dispute(s, links["p1"], True, w),
             lambda s, w=wrong: answers.consent(s, links["p1"], w),
         ):
             with pytest.raises(NotHers), database.writing() as session:
                 move(session)
+        with pytest.raises(NotReady), database.writing() as session:
+            answers.submit(session, links["p1"], 6.0, wrong.replace("\ud800", "?"))
     assert stored(database, study_id) == {"p1": 5.0}
 
 

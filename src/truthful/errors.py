@@ -91,6 +91,14 @@ class Refused(TruthfulError):
     title = "Refused"
 
 
+class SingledOut(Refused):
+    """Somebody is most of what is known about people like her. The message names her; `unnamed` does not."""
+
+    def __init__(self, sentence: str, unnamed: str) -> None:
+        super().__init__(sentence)
+        self.unnamed = unnamed
+
+
 class WorseThanPromised(Refused):
     """The guarantees for those who answered fall short of the plan's. Nothing was drawn.
 

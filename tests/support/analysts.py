@@ -104,3 +104,12 @@ def wait_until_settled(here: Served, study_id: str) -> None:
             return
         time.sleep(0.1)
     raise AssertionError(stored(here, study_id).problem)
+
+
+def wait_until_stopped(analyst: TestClient, study_id: str) -> str:
+    """Until settling has stopped; what her page says then."""
+    for _ in range(600):
+        if "Settling stopped" in (page := shown(analyst, f"/studies/{study_id}")):
+            return page
+        time.sleep(0.1)
+    raise AssertionError(page)

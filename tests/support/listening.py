@@ -13,6 +13,7 @@ from typing import Any
 import uvicorn
 
 from truthful.service.app import create_app
+from truthful.service.heads import LimitedHeads
 from truthful.service.locations import Settings
 from truthful.service.pages import Service
 
@@ -24,7 +25,7 @@ def listening(directory: Path, host: str = "127.0.0.1", **settings: Any) -> Iter
         taken.bind((host, 0))
         url = f"http://{host}:{taken.getsockname()[1]}"
         app = create_app(Settings(directory, url=url, **settings))
-        server = uvicorn.Server(uvicorn.Config(app, log_level="error", access_log=False))
+        server = uvicorn.Server(uvicorn.Config(app, http=LimitedHeads, log_level="error", access_log=False))
         thread = threading.Thread(target=server.run, kwargs={"sockets": [taken]})
         thread.start()
         while not server.started and thread.is_alive():

@@ -64,9 +64,10 @@ def turn_on(visit: Anybody, secret: Field, code: Field) -> Response:
         return go(f"{ACCOUNT}/second-factor")
     if seconds := visit.service.limits.attempt_code(visit.account):
         return wait(visit.request, seconds)
+    token = visit.request.cookies.get(cookie_name(visit.service, COOKIE), "")
     try:
         with visit.writing() as session:
-            codes = factors.turn_on(session, visit.account.id, secret, code)
+            codes = factors.turn_on(session, visit.account.id, secret, code, token)
     except factors.WrongCode:
         return _set_up(visit, secret, status=400)
     visit.service.limits.forgive_codes(visit.account)

@@ -125,7 +125,7 @@ def _handle_errors(app: FastAPI) -> None:
         """One line of the log and a page that can be opened again: a server that restarts is no fault of ours."""
         if isinstance(problem.orig, sqlite3.Error):
             raise problem  # SQLite is never away
-        LOG.error("A page could not reach the database (%s).", type(problem.orig).__name__)
+        LOG.error(f"A page could not reach the database ({type(problem.orig).__name__}).")
         return wait(request, RETRY_SECONDS, 503, "shared.away")
 
     @app.exception_handler(SignInFirst)

@@ -36,6 +36,7 @@ from truthful.files import exclusive, pretty_json, sync, write_atomically
 from truthful.plan import Plan
 from truthful.settlement.atomic_release import read_ledger, unfinished_name
 from truthful.settlement.draw import derived_name, destroy_key, key_path, made_key, read_key
+from truthful.store import factors
 from truthful.store.database import Database
 from truthful.store.seals import KEY_FILE, VARIABLE, new_secret, open_seals, sealed_studies, shred, write_key
 from truthful.study import Study
@@ -388,12 +389,14 @@ class Settings:
         if not seals.masters:
             if database.is_sealed or sealed_studies(seals.studies):
                 raise Refused(
-                    f"The key {str(self.directory / KEY_FILE)!r} is missing, and what people said is sealed with it. "
+                    f"The key {str(self.directory / KEY_FILE)!r} is missing, and what is kept here is sealed with it. "
                     f"Put the key back, or set {VARIABLE}. Nothing was changed."
                 )
             seals.masters = (new_secret(),)
             write_key(self.directory, seals.masters)
         database.upgrade()
+        with database.reading() as session:
+            factors.require_readable(session)
         return database
 
 

@@ -30,6 +30,7 @@ from truthful.formatting import command
 from truthful.people import invent
 from truthful.plan import Plan, design
 from truthful.service.app import create_app
+from truthful.service.heads import LimitedHeads
 from truthful.service.locations import LOOPBACK, Locations, Settings
 from truthful.service.monitoring import LOG, TOGETHER, write_log_as
 from truthful.service.rehearsal import demo_study
@@ -271,6 +272,7 @@ def _run(settings: Settings, listener: socket.socket, workers: int) -> None:
     config = uvicorn.Config(
         partial(_worker, settings) if several else create_app(settings),
         factory=several,
+        http=LimitedHeads,
         workers=workers,
         access_log=False,
         server_header=False,

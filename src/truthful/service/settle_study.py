@@ -29,7 +29,7 @@ import pyarrow.parquet
 from sqlalchemy.orm import Session
 
 from truthful.coins import coin_digits, first_lot, in_coins, in_millionths
-from truthful.errors import InputError, Refused, WorseThanPromised
+from truthful.errors import InputError, Refused, SingledOut, WorseThanPromised
 from truthful.files import PAYMENTS, RECEIPTS, exclusive, write_quickly
 from truthful.guarantees import Guarantees
 from truthful.lattice import KEY_BYTES
@@ -493,6 +493,8 @@ class Settler:
             with self._database.writing() as session:
                 studies.note_refusal(session, study_id, refusal(worse))
             problem = None
+        except SingledOut as refused:
+            problem = refused.unnamed  # the analyst is not told who has answered
         except Refused as refused:
             problem = str(refused)
         except Exception as failed:

@@ -19,7 +19,7 @@ from truthful.asked_release import AskedRelease, mean_features
 from truthful.bounds import asked_bounds
 from truthful.bounds.share_bounds import believed_rows, group_beliefs
 from truthful.check import Floats
-from truthful.errors import Option, Refused, WorseThanPromised
+from truthful.errors import Option, Refused, SingledOut, WorseThanPromised
 from truthful.formatting import money, number
 from truthful.geometry import Geometry, Measuring, coarse, effects_of, leverages, measure
 from truthful.guarantees import Guarantees, payable_to_all
@@ -242,10 +242,13 @@ def _require_company(h: Floats, rows: Any, ids: Any) -> None:
     if not len(h) or not h.max() > LARGEST_LEVERAGE:
         return
     at = int(np.argmax(h))
-    raise Refused(
+    raise SingledOut(
         f"More than half of what is known about people like player {ids[at].as_py()!r} (row {rows[at]}) is she "
         "herself, so that others' answers say too little of her. Merge her level with another, drop the feature, or "
-        "leave her out, and settle again: nothing was released."
+        "leave her out, and settle again: nothing was released.",
+        "More than half of what is known about people like somebody who answered is she herself, so that others' "
+        "answers say too little of her. Nothing was released. Collect more answers from people like those who are few, "
+        "or cancel the study.",
     )
 
 

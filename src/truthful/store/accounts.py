@@ -58,7 +58,7 @@ def account(session: Session, name: str, role: Role, who: str) -> Account:
         found = Account(name=name, role=role)
         session.add(found)
         session.flush()
-        log(session, who, f"added a {role}")
+        log(session, who, f"added a {role}", whom=name)
     if found.role != role:
         raise Refused(f"{name!r} is {found.role} here, and cannot be {role} too. Choose another name.")
     return found

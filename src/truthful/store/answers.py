@@ -142,20 +142,18 @@ def _write(session: Session, link: str, place: Whose, given: OpenedAnswer, code:
 
 
 def _why_not(session: Session, token: str) -> NotNow:
-    """Why an answer is not taken, read without a lock.
+    """Why an answer is not taken, read without a lock; to a stranger with the link it is the same if there is one.
 
     PostgreSQL may have locked the player for the statement and then found that she has changed meanwhile. Two who both
     asked for more than that lock would wait for each other for ever.
     """
-    found = session.execute(
-        select(Player, StoredStudy.state)
-        .join(StoredStudy, StoredStudy.id == Player.study_id)
+    state = session.scalar(
+        select(StoredStudy.state)
+        .join(Player, Player.study_id == StoredStudy.id)
         .where(Player.link == hash_token(token))
-    ).first()
-    if found is None or found[1] != State.OPEN:
+    )
+    if state != State.OPEN:
         return TooLate(CLOSED)
-    if answer_of(session, found[0]) is not None:
-        return NotHers(GIVEN_ELSEWHERE)
     return NotReady("An answer is taken after consent, for features that are right.")
 
 

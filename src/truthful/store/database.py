@@ -28,7 +28,7 @@ from sqlalchemy.pool import ConnectionPoolEntry
 
 from truthful.errors import InputError
 from truthful.store.seals import Seals
-from truthful.store.tables import LogEnd, StoredStudy, Table
+from truthful.store.tables import Account, LogEnd, StoredStudy, Table
 
 T = TypeVar("T")
 #: What PostgreSQL says where two transactions stood in each other's way, and how often they try.
@@ -157,13 +157,16 @@ class Database:
 
     @property
     def is_sealed(self) -> bool:
-        """Whether something was kept here that cannot be read without keys."""
-        if self.is_empty or "seal" not in {
-            column["name"] for column in inspect(self.engine).get_columns(StoredStudy.__tablename__)
-        }:
+        """Whether something was kept here that cannot be read without keys: what people said, or a second factor."""
+        if self.is_empty:
             return False
         with self.reading() as session:
-            return session.scalar(select(StoredStudy.id).where(StoredStudy.seal.is_not(None))) is not None
+            return any(
+                session.scalar(select(literal(1)).where(sealed.is_not(None)).limit(1)) is not None
+                for sealed in (StoredStudy.seal, Account.factor)
+                if sealed.key
+                in {column["name"] for column in inspect(self.engine).get_columns(sealed.table.name)}
+            )
 
     @property
     def revision(self) -> str | None:
@@ -225,15 +228,15 @@ class Database:
     def clean(self) -> bool:
         """Write anew what is kept, so that nothing is left of what is not, neither in tables nor in SQLite's log.
 
-        Whether that succeeded: not while somebody reads the log. PostgreSQL counts anew too, because its statistics
-        hold ids of those who were there.
+        Whether that succeeded: not while somebody reads the log. PostgreSQL's statistics of older versions, which
+        counted ids, are written anew too.
         """
         if self.is_sqlite:
             self._outside("VACUUM")
             return self.truncate_log()
         with self._readers.connect() as connection:
             connection.exec_driver_sql("VACUUM (FULL, ANALYZE) answers, due, mails, players, surveys")
-            connection.exec_driver_sql("VACUUM pg_statistic")
+            connection.exec_driver_sql("VACUUM FULL pg_statistic")
         return True
 
     def truncate_log(self) -> bool:

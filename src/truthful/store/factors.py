@@ -21,8 +21,8 @@ from sqlalchemy.orm import Session
 from truthful.errors import Refused
 from truthful.store.accounts import forget_factor, hash_token
 from truthful.store.audit_log import log
-from truthful.store.seals import Unreadable, seals_of
-from truthful.store.tables import Account, RecoveryCode
+from truthful.store.seals import KEY_FILE, VARIABLE, Unreadable, seals_of
+from truthful.store.tables import Account, RecoveryCode, SignIn
 
 #: Seconds for which the app shows a code, and how many of them a clock may be off.
 STEP, DRIFT = 30, 1
@@ -57,8 +57,11 @@ def codes_left(session: Session, account: Account) -> int:
     return session.scalar(mine) or 0
 
 
-def turn_on(session: Session, account_id: int, secret: str, typed: str) -> list[str]:
-    """Ask for codes of this secret from now on, if a first one shows that the app knows it; the codes for paper."""
+def turn_on(session: Session, account_id: int, secret: str, typed: str, token: str) -> list[str]:
+    """Ask for codes of this secret from now on, if a first one shows that the app knows it; the codes for paper.
+
+    Other browsers than the one with this token were let in without a code, and are not signed in any more.
+    """
     account = _locked(session, account_id)
     if account.factor is not None:
         raise Refused("Your account has a second factor already. Turn that one off first.")
@@ -67,6 +70,8 @@ def turn_on(session: Session, account_id: int, secret: str, typed: str) -> list[
         raise WrongCode("The code does not match.")
     _seal_secret(session, account, secret)
     account.factor_step, account.factor_misses = step, 0
+    others = SignIn.account_id == account.id, SignIn.hash != hash_token(token)
+    session.execute(delete(SignIn).where(*others))
     log(session, account.name, "turned on the second factor")
     return _new_recovery_codes(session, account)
 
@@ -116,6 +121,12 @@ def seal_again(session: Session) -> None:
         _seal_secret(session, account, _open_secret(session, account))
 
 
+def require_readable(session: Session) -> None:
+    """The service's key is the one that second factors were sealed with."""
+    for account in session.scalars(select(Account).where(Account.factor.is_not(None))):
+        _open_secret(session, account)
+
+
 def _seal_secret(session: Session, account: Account, secret: str) -> None:
     account.factor = seals_of(session).seal_own(_about(account), secret.encode())
 
@@ -124,8 +135,8 @@ def _open_secret(session: Session, account: Account) -> str:
     plain = seals_of(session).open_own(_about(account), account.factor or "")
     if plain is None:
         raise Unreadable(
-            f"The second factor of {account.name!r} was sealed with another key than the service has. Bring that key "
-            "back, or make a new sign-in link for the account, which ends the factor."
+            f"A second factor was sealed with another key than the service has. Bring the {KEY_FILE} back that belongs "
+            f"to this database, or set {VARIABLE}. Nothing was changed."
         )
     return plain.decode()
 

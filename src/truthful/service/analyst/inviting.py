@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import re
-from typing import Any
+from typing import Annotated, Any
 from urllib.parse import urlsplit
 
-from fastapi import APIRouter
+from fastapi import APIRouter, Depends
 from starlette.responses import Response
 
 from truthful.errors import Refused
-from truthful.service.analyst.study_pages import RENEWED, Found, Sent, text
+from truthful.service.analyst.study_pages import RENEWED, Found, Sent, find, text
 from truthful.service.mailer import LINK
 from truthful.service.pages import Texts, go, language, languages
 from truthful.service.signing import Analyst, SignedIn
@@ -26,8 +26,19 @@ CODE = re.compile(r"[A-Za-z0-9_-]{1,64}")
 LONGEST_URL = 500
 
 
+def find_open(visit: Analyst, study_id: str) -> StoredStudy:
+    """A study that people can answer."""
+    stored = find(visit, study_id)
+    if stored.state != State.OPEN:
+        raise NotNow(f"The study is {stored.state}; mails are sent only while people can answer.")
+    return stored
+
+
+Open = Annotated[StoredStudy, Depends(find_open)]
+
+
 @router.get("/studies/{study_id}/mail")
-def mail_page(visit: Analyst, stored: Found) -> Response:
+def mail_page(visit: Analyst, stored: Open) -> Response:
     return _mail_page(visit, stored)
 
 
@@ -38,8 +49,6 @@ def _mail_page(
     typed: dict[str, str] | None = None,
 ) -> Response:
     """The texts, and how far mails are: a number of reminders would tell who has not answered, so there is none."""
-    if stored.state != State.OPEN:
-        raise NotNow(f"The study is {stored.state}; mails are sent only while people can answer.")
     mailer = visit.service.mailer
     with visit.reading() as session:
         progress, failed = mails.progress(session, stored.id), mails.problems(session, stored.id)
@@ -87,7 +96,7 @@ def _wrong_texts(typed: dict[str, str]) -> dict[str, str]:
 
 
 @router.post("/studies/{study_id}/mail")
-def send_mail(visit: Analyst, stored: Found, sent: Sent) -> Response:
+def send_mail(visit: Analyst, stored: Open, sent: Sent) -> Response:
     """Keep the texts, and mail invitations or reminders in the background."""
     mailer, pressed = visit.service.mailer, text(sent, "do")
     if mailer is None:
