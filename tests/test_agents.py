@@ -210,7 +210,7 @@ def test_no_others_push_the_estimate_further_than_the_worst(name: str) -> None:
         np.square(B @ directions.T).sum(axis=0) <= np.square(B @ played.furthest).sum() * (1 + 1e-6)
     )
     noise = np.linalg.norm(x @ played.peers.spread, axis=1)
-    assert np.linalg.norm(played.target @ played.peers.spread) == noise.max()
+    assert np.linalg.norm(played.target @ played.peers.spread) == pytest.approx(noise.max(), rel=1e-12)
     everybody = Players(x, np.zeros(400), np.full(400, np.inf))
     for kind, direction in ((Influential(), played.furthest), (Targeting(), played.target)):
         said = reports(kind, everybody, played)

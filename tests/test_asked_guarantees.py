@@ -290,7 +290,7 @@ def test_best_answers_of_the_laboratory_pay_best() -> None:
         game = asked_game(plan, people_of(plan)).of(-0.1, people_of(plan).mean(axis=0))
         x = people_of(plan)[:50]
         y = rng.choice(game.answers, 50) if game.levels else rng.uniform(-0.7, 0.5, 50)
-        foreseen = game.foresees(x, y, 0.1 * rng.standard_normal(50), 0.7, 1.3)
+        foreseen = game.expectations(x, y, 0.1 * rng.standard_normal(50), 0.7, 1.3)
         best = game.best_answers(x, y, foreseen)
         said = game.answers if game.levels else np.linspace(-1, 1, 2001)
         surprise = game.surprise(x, foreseen)[:, None]

@@ -46,7 +46,7 @@ class Agent(ABC):
         By default a prediction is honest, whatever the answer is.
         """
         told = self.answers if game.levels else self.reports
-        foreseen = game.foresees(players.x, players.y)
+        foreseen = game.expectations(players.x, players.y)
         return told(players, cast(Any, game), rng), foreseen.prediction
 
     def weights(self, x: Floats, game: AnyGame) -> Floats | None:
@@ -278,7 +278,7 @@ class Denier(_OfShares):
         return np.full(len(players.y), -1.0)
 
     def both(self, players: Players, game: AskedGame, rng: np.random.Generator) -> tuple[Floats, Floats]:
-        return np.full(len(players.y), -1.0), game.foresees(players.x, players.y).prediction
+        return np.full(len(players.y), -1.0), game.expectations(players.x, players.y).prediction
 
 
 @dataclass(frozen=True)
@@ -312,7 +312,7 @@ class Misbeliever(_OfShares):
 
     def both(self, players: Players, game: AskedGame, rng: np.random.Generator) -> tuple[Floats, Floats]:
         off = SCALE * self.scatter * rng.standard_normal(len(players.y))
-        foreseen = game.foresees(players.x, players.y, off, self.aware, self.steeper)
+        foreseen = game.expectations(players.x, players.y, off, self.aware, self.steeper)
         return game.best_answers(players.x, players.y, foreseen), foreseen.prediction
 
 

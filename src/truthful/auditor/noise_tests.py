@@ -21,7 +21,7 @@ import numpy.typing as npt
 from scipy import special, stats
 
 from truthful.asked_release import AskedRelease
-from truthful.auditor.attack_surface import Asked, Attacked, Believed, Finding, Product
+from truthful.auditor.attack_surface import Attacked, Believed, Finding, Product, SpentQuery
 from truthful.check import Floats
 from truthful.lattice import Bits
 from truthful.moments import PRODUCT, TRANSFORM_UNIT
@@ -60,7 +60,7 @@ class DrawnNoise:
         return d if self.norm == "l2" else 3 * d / (d + 2)
 
 
-def draw_noise(product: Product, asked: Sequence[Asked], bits: Bits, samples: int) -> list[DrawnNoise]:
+def draw_noise(product: Product, asked: Sequence[SpentQuery], bits: Bits, samples: int) -> list[DrawnNoise]:
     """The noise of every query, from as many releases of the same known data as give about `samples` numbers."""
     if not asked:
         return []
@@ -73,13 +73,13 @@ def draw_noise(product: Product, asked: Sequence[Asked], bits: Bits, samples: in
 
 
 def noises_of(
-    asked: Sequence[Sequence[Asked]], answers: Sequence[Sequence[Sequence[int]]]
+    asked: Sequence[Sequence[SpentQuery]], answers: Sequence[Sequence[Sequence[int]]]
 ) -> list[DrawnNoise]:
     """The noise of every query: the answers of several releases, less the exact values."""
     return list(map(_noise, zip(*asked, strict=True), zip(*answers, strict=True)))
 
 
-def _noise(asked: Sequence[Asked], released: Sequence[Sequence[int]]) -> DrawnNoise:
+def _noise(asked: Sequence[SpentQuery], released: Sequence[Sequence[int]]) -> DrawnNoise:
     k = np.array(
         [
             [answer - value for answer, value in zip(answers, one.query.value, strict=True)]

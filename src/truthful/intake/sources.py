@@ -121,7 +121,7 @@ def column_kind(arrow_type: Any) -> str:
 
 
 @contextmanager
-def readable(where: str, language: str) -> Iterator[None]:
+def plain_errors(where: str, language: str) -> Iterator[None]:
     """Translate errors of Arrow and of the system into words that say what to do."""
     try:
         yield
@@ -245,7 +245,7 @@ class Content(Protocol):
 
 
 @dataclass(frozen=True, eq=False)
-class Held:
+class MemoryBatch:
     """A batch in memory."""
 
     batch: Any
@@ -257,7 +257,7 @@ class Held:
     def batches(self) -> Iterator[Any]:
         yield self.batch
 
-    def only(self, columns: tuple[str, ...]) -> Held:
+    def only(self, columns: tuple[str, ...]) -> MemoryBatch:
         return self
 
 
@@ -343,7 +343,7 @@ def open_parquet(path: str, name: str, metadata: Any = None, filesystem: Any = N
     In fsspec's file systems too, whose own cache would fetch some megabytes again for every column.
     """
     with (
-        readable(name, "Parquet"),
+        plain_errors(name, "Parquet"),
         nullcontext(path) if filesystem is None else filesystem.open(path, "rb", cache_type="none") as source,
         pa.parquet.ParquetFile(
             source,
@@ -380,7 +380,7 @@ class Source(ABC):
     def contents(self, rows: int) -> Iterator[tuple[int, Content]]:
         """Pieces with their sizes: of about `rows` rows, if the source can be read at several places at once."""
         for batch in self.batches():
-            yield batch.num_rows, Held(batch)
+            yield batch.num_rows, MemoryBatch(batch)
 
     def close(self) -> None:  # noqa: B027 - most keep nothing
         """Remove temporary files."""

@@ -30,14 +30,14 @@ from truthful.planner.planning import (
     Infeasible,
     Remedy,
     Solution,
-    bought,
     changed_goal,
     describe_goals,
+    describe_purchase,
     describe_tolerance,
     fewest,
+    no_number_suffices,
     relax_goals,
     rounded_up,
-    too_much,
     with_accuracy,
 )
 from truthful.planner.search import Axis, Point, between, crossing, last_below, lowest, minimise
@@ -158,7 +158,7 @@ def solve_numbers(study: Study, goals: Goals) -> NumberSolution:
         )
     players = choose_players(study, goals)
     if players is None:
-        raise too_much(study, goals)
+        raise no_number_suffices(study, goals)
     best, *others = solve_all(study, goals, players)
     if not best.feasible:
         raise _infeasible(study, goals, players, best.error)
@@ -511,7 +511,7 @@ def _more_players(study: Study, goals: Goals, players: int) -> Remedy | None:
     listed = None if goals.panel is None else goals.panel.size
     who = "people like those on the roster" if listed is not None and n > listed else "players"
     verb = "Ask" if n > players else "Ask only"
-    return changed_goal("players", n, players, f"{verb} {n:,} {who}{same}{bought(goals, found)}.")
+    return changed_goal("players", n, players, f"{verb} {n:,} {who}{same}{describe_purchase(goals, found)}.")
 
 
 def _nearest_players(study: Study, goals: Goals, players: int) -> int | None:
