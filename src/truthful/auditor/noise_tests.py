@@ -200,9 +200,9 @@ def _caught_error(numbers: int, tests: int) -> float:
 
 
 EPSILON = 1.0
-# So many that no eigenvalue of XᵀX is lost in its noise, nor raised to its floor.
+# Enough people that no eigenvalue of XᵀX is lost in its noise or raised to its floor.
 CROWD = 500
-# Of the draws; a matrix without noise is seen at once.
+# For records a fourth of the draws is enough: a matrix without noise shows at once.
 SHARE_FOR_RECORDS = 4
 RISK = 1e-6
 UNCLIPPED = 1e9
@@ -268,7 +268,7 @@ def _scores(one: Floats, other: Floats) -> Iterator[Feature]:
     """
     centres, others = np.median(one, axis=0), np.median(other, axis=0)
     spreads = np.linalg.norm(one - centres, axis=2).mean(axis=0)
-    scales = np.where(spreads > 0, spreads, 1.0)  # what does not vary tells all, or nothing
+    scales = np.where(spreads > 0, spreads, 1.0)  # a constant feature decides at once, or says nothing
 
     def each(draws: Floats) -> Floats:
         lengths = [np.linalg.norm(draws - centre, axis=2) for centre in (others, centres)]
@@ -334,14 +334,14 @@ def black_box_finding(
             seen.append(rows if estimate.predictions is None else _with_predictions(rows, estimate))
         return np.array(seen)
 
-    # Answers that cancel out, so that the estimate is 0, and the same with the first of them turned.
+    # Answers that cancel out, so that the estimate is 0, and the same with the sign of the first changed.
     X, y = np.repeat(axes, 3, axis=0), np.tile([Y, -Y, 0.0], d)
     if isinstance(tiny, AskedRelease):
         y = np.stack([y, y], axis=1)
     turned = np.concatenate([-y[:1], y[1:]])
     bounds = [attack(*(releases(X, said, samples) for said in (y, turned)))]
     if mechanism.protects == "records":
-        # In a crowd along every axis a record is turned onto another axis, or shortened if there is none.
+        # In a crowd along every axis, a record moves to another axis, or is shortened if there is none.
         X, y = np.vstack([X, *[axes] * (CROWD // d)]), np.append(y, np.full(CROWD // d * d, Y / 2))
         moved = np.vstack([axes[-1:] if d > 1 else 0.35 * axes, X[1:]])
         neighbours, draws = ((X, y), (moved, np.array([-Y, *y[1:]]))), samples // SHARE_FOR_RECORDS

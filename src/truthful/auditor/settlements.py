@@ -79,9 +79,9 @@ from truthful.settlement.draw import Draw
 from truthful.study.credibility import ShareBeliefs
 
 FEWEST_SETTLEMENTS = 40
-SAMPLES_A_SETTLEMENT = 40  # a settlement takes as long as so many releases
-WATCHED = 6  # players whose predictions are made again in rational numbers
-ROUNDING = 1e-12  # by so much predictions in floats may differ from rational ones, and from each other
+SAMPLES_A_SETTLEMENT = 40  # a settlement takes as long as this many releases
+WATCHED = 6  # players whose predictions are recomputed in rational numbers
+ROUNDING = 1e-12  # predictions in floats may differ by this from rational ones, and from each other
 KEY_BITS = 8 * KEY_BYTES
 
 Integers = tuple[int, ...]
@@ -151,7 +151,7 @@ def settled_findings(product: Product, plan: Plan, seed: int) -> tuple[Finding, 
     """Findings on releases and payments: whether they follow from what they may; and on what is not protected."""
     reports = absurd_reports(plan, seed)
     real = settle_trial(product, plan, reports)
-    # What would be released with hardly any noise, and what was with all of it.
+    # The same settlement with hardly any noise, and with all of it.
     clear, noisy = (
         settle_trial(product, plan, reports, answers)
         for answers in (plant_answers(product, plan, reports), real.draw.answers)
@@ -309,14 +309,14 @@ def checks_finding(product: Product, plan: Plan, seed: int) -> Finding:
     study, reports = plan.study, absurd_reports(plan, seed)
     drawn = plant_answers(product, plan, reports)
     alike = reports.take([0] * reports.num_rows).set_column(0, "player", reports["player"])
-    # People, and whether less than was promised is accepted for them.
+    # People, and whether weaker guarantees than promised are accepted for them.
     groups = {
         "good": [(reports, True)],
         "fewer than planned": [(reports, False)],
         "few": [(reports.slice(0, 3), True)],
         "alike": [(alike, True)],
     }
-    if plan.mechanism.estimator == "noisy-statistics":  # then features may not decide anything either
+    if plan.mechanism.estimator == "noisy-statistics":  # then no decision may depend on features either
         groups["good"] += groups.pop("alike")
     faults, outcomes = [], 0
     for name, several in groups.items():
@@ -419,7 +419,7 @@ def randomness_finding(product: Product, plan: Plan, seed: int) -> Finding:
     )
     complaints = {
         "chance that is not the operating system's": one.draw.answers != same.draw.answers,
-        # Of noise of a scale of 2^30 steps any part agrees by chance once in 2^30.
+        # At a scale of 2^30 steps, a part of two noises agrees by chance once in 2^30.
         "chance that a restarted program repeats": any(map(eq, one.noise, other.noise)),
         "noise that other reports have too": any(map(eq, one.noise, next_to.noise)),
         f"a key of fewer than {KEY_BITS} random bits": not one.keys or not other.keys,
@@ -491,7 +491,7 @@ def exact_predictions(
     found = [(1 + p) / 2 if isinstance(beliefs, ShareBeliefs) else p]
     if isinstance(mechanism, AskedRelease):
         km = int(grid_responses(y[[player], 1], beliefs.response_bound)[0])
-        # The released sum less her own, over how many they are.
+        # The released sum less her own, divided by the number of others.
         total = Fraction(estimate.predictions or 0) / (Fraction(mechanism.ratio) * GRID)
         found.append((total - km) / (GRID * (len(y) - 1)))
     return found

@@ -42,7 +42,7 @@ from truthful.study import Study
 from truthful.study.declaration import PREDICTION
 from truthful.study.features import Levels, draw_columns
 
-# More show nothing new; of fewer, some would be too much of what is known of people like them.
+# More people show nothing new; among fewer, some would have too much weight in the predictions for people like them.
 FEWEST_PLAYERS, PLAYERS_A_LEVEL, PLAYERS_A_COLUMN = 64, 14, 10
 ABSURD = 1e9  # a report, or a feature, that only clipping keeps harmless
 LONGEST = 1 + 1e-9  # vectors up to here are in the ball but for rounding
@@ -329,7 +329,7 @@ def trial_directory(plan: Plan) -> Iterator[tuple[Plan, Path]]:
         def guarantees_for(players: int, geometry: Geometry | None = None) -> Guarantees:
             return _guarantees(plan, players, pickle.dumps(geometry))
 
-        # What can be guaranteed for the same people is worked out once.
+        # The guarantees for the same people are computed once.
         object.__setattr__(there, "guarantees_for", guarantees_for)
         yield there, Path(directory) / "out"
 
