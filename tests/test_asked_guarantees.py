@@ -300,7 +300,7 @@ def test_best_answers_of_the_laboratory_pay_best() -> None:
             s = game.beliefs.slopes(x, game.mean)[:, None]
             paid = 2 * s * said * ((1 - s) * surprise + s * foreseen.alike[:, None]) - (s * said) ** 2
         np.testing.assert_allclose(best, said[paid.argmax(axis=1)], atol=6e-4)
-        told, predicted = Misbeliever(0.0).both(Players(x, y, np.ones(50)), game, rng)
+        told, predicted = Misbeliever(0.0).respond(Players(x, y, np.ones(50)), game, rng)
         if name != "rating":
             np.testing.assert_array_equal(told, y)
         assert np.abs(predicted).max() < 1

@@ -133,8 +133,8 @@ def law_finding(noises: Sequence[DrawnNoise]) -> Finding:
 
 def independence_finding(noises: Sequence[DrawnNoise]) -> Finding:
     """Whether the noises of one release are independent of each other, and each release of the one before."""
-    tests = [_together(one, other) for one, other in combinations(noises, 2)]
-    tests += [_together(noise[1:], noise[:-1]) for noise in noises]
+    tests = [_dependence(one, other) for one, other in combinations(noises, 2)]
+    tests += [_dependence(noise[1:], noise[:-1]) for noise in noises]
     return _finding("independence", "every query of every release has its own noise", chain(*tests))
 
 
@@ -175,7 +175,7 @@ def _law(noise: DrawnNoise) -> Iterator[PValue]:
     yield "lowest bits", float(stats.chisquare(counts).pvalue)
 
 
-def _together(one: DrawnNoise, other: DrawnNoise) -> Iterator[PValue]:
+def _dependence(one: DrawnNoise, other: DrawnNoise) -> Iterator[PValue]:
     """For independent directions u, u', E[uu'ᵀ] = 0, and the variance of an entry is the product of both variances."""
     N, d, e = len(one.lengths), one.dimension, other.dimension
     mean = one.directions.T @ other.directions / N

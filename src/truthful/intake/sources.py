@@ -87,7 +87,7 @@ def quote_names(names: Sequence[object], most: int = 12) -> str:
     return shown if len(names) <= most else f"{shown} and {len(names) - most} more"
 
 
-def plain(batch: Any, columns: Mapping[str, str], where: str) -> Any:
+def plain_columns(batch: Any, columns: Mapping[str, str], where: str) -> Any:
     """The wanted columns in this order and under these names, each as plain text or plain numbers."""
     arrays = [_plain_array(batch.column(header), header, where) for header in columns.values()]
     return pa.RecordBatch.from_arrays(arrays, names=list(columns))
@@ -310,7 +310,7 @@ class Piece:
     def batches(self) -> Iterator[Any]:
         """Batches of at most 131,072 rows of plain text and numbers."""
         for batch in self.content.batches():
-            table = plain(batch, self.columns, self.where)
+            table = plain_columns(batch, self.columns, self.where)
             for start in range(0, table.num_rows, SLICE_ROWS):
                 yield table.slice(start, SLICE_ROWS)
 
@@ -486,7 +486,7 @@ class Spool(Source):
             known = _open_table(table, self.where)
             extra.update(dict.fromkeys(extra_columns(_names(known), columns, self.where)))
             for batch in _batches(known, columns, self.where):
-                yield plain(batch, dict(zip(columns, columns, strict=True)), self.where)
+                yield plain_columns(batch, dict(zip(columns, columns, strict=True)), self.where)
 
     def _fill(self, batches: Iterator[Any]) -> int:
         rows = 0

@@ -40,7 +40,7 @@ from truthful.planner.planning import (
     rounded_up,
     with_accuracy,
 )
-from truthful.planner.search import Axis, Point, between, crossing, last_below, lowest, minimise
+from truthful.planner.search import Axis, Point, crossing, geometric_rows, last_below, lowest, minimise
 from truthful.planner.terms import Choice, Terms
 from truthful.study import Study
 
@@ -331,7 +331,7 @@ def _cheapest(terms: Terms, choice: Choice) -> Floats:
 def _grid(terms: Terms, choice: Choice) -> Floats:
     low = np.minimum(terms.least_epsilon(choice), EPSILON_RANGE[1])
     ends = np.broadcast_to(low, len(choice.alpha)), np.full(len(choice.alpha), EPSILON_RANGE[1])
-    return between(*ends, GRID)
+    return geometric_rows(*ends, GRID)
 
 
 def _choice(terms: Terms, mesh: dict[str, Floats]) -> Choice:

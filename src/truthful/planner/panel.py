@@ -253,7 +253,7 @@ class Panel:
         found = self._memoised(lambda: self._geometry(n, shortening, norm), "geometry", n, shortening, norm)
         return replace(found, lengths=self._lengths(players, n), believed=self.believed_by(players))
 
-    def everybody(self, shortening: float, norm: str = "l2") -> Geometry:
+    def pool_geometry(self, shortening: float, norm: str = "l2") -> Geometry:
         """The geometry of the whole pool."""
 
         def compute() -> Geometry:
@@ -295,7 +295,7 @@ class Panel:
         """`matched_lies` or `belief_gaps` for people like these, at noise of scale s/n with n respondents."""
 
         def compute() -> ClipTable:
-            found = self.everybody(shortening)
+            found = self.pool_geometry(shortening)
             lengths, tau = found.people
             return tabulate(self.study.beliefs, lengths, tau * found.players, size, pinned)
 
@@ -326,7 +326,7 @@ class Panel:
 
     def _geometry(self, n: int, shortening: float, norm: str) -> Geometry:
         X, transform = self._pool, self.transform(shortening, norm)
-        everybody = self.everybody(shortening, norm)
+        everybody = self.pool_geometry(shortening, norm)
         if n == len(X):
             return self._with_effects(everybody, X, transform)
         if not self.study.features:

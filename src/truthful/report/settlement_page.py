@@ -165,7 +165,7 @@ def _find_shares(release: Release, plan: Plan) -> dict[str, Any] | None:
     rows = page.differences(release.differences or (), study, in_points=points)
     return {
         "share": Share(
-            *page.everybody(release, study),
+            *page.share_of_everybody(release, study),
             level,
             scale=(response.low, response.high),
             believed=(response.low + width * beliefs.low, response.low + width * beliefs.high),

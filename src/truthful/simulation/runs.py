@@ -584,7 +584,7 @@ class AskedContext(SumContext):
     """The common part of studies that ask people what the others will say."""
 
     game: AskedGame
-    asks: ClassVar[str] = "both"
+    asks: ClassVar[str] = "respond"
 
     def kinds_of(self, players: Players) -> Indices:
         game, beliefs = self.game, self.game.beliefs
