@@ -66,6 +66,10 @@ class TextFile(Source):
                 head = text.read(HEAD)
         declared = re.match(r"sep=(.)\r?\n", head)  # a line that Excel reads, and does not show
         self._lead = 0 if declared is None else 1
+        if not head[declared.end() if declared else 0 :].strip():
+            raise InputError(
+                f"The file {self.where} is empty. It must have a header and one row for each player."
+            )
         self._separator = declared[1] if declared else _separator(head, separator)
         self._skipped = self._header_rows()
         self.first_row = 2 + self._skipped

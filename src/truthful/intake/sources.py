@@ -130,8 +130,6 @@ def plain_errors(where: str, language: str) -> Iterator[None]:
 
 
 def _explain(where: str, language: str, error: str) -> str:
-    if "Empty CSV" in error:
-        return f"The file {where} is empty. It must have a header and one row for each player."
     if "UTF8" in error or "utf-8" in error:
         return (
             f"The file {where} is not UTF-8 text; most likely it is Windows-1252, which Excel's plain CSV is. Save it "
