@@ -121,7 +121,7 @@ def asked_errors(players: int, people: People, runs: int, rng: Rng) -> Floats:
 def said(game: AskedGame, x: Floats, y: Floats, people: People, rng: Rng) -> tuple[Floats, Floats]:
     """Best answers and honest predictions, but for the careless."""
     off = people.scatter / 50 * rng.standard_normal(len(y))
-    foreseen = game.foresees(x, y, off, people.aware, people.steeper)
+    foreseen = game.expectations(x, y, off, people.aware, people.steeper)
     predicted = foreseen.prediction.copy()
     few = round(people.careless * len(y))
     predicted[:few] = 0.0

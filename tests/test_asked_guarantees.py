@@ -290,7 +290,7 @@ def test_best_answers_of_the_laboratory_pay_best() -> None:
         game = asked_game(plan, people_of(plan)).of(-0.1, people_of(plan).mean(axis=0))
         x = people_of(plan)[:50]
         y = rng.choice(game.answers, 50) if game.levels else rng.uniform(-0.7, 0.5, 50)
-        foreseen = game.foresees(x, y, 0.1 * rng.standard_normal(50), 0.7, 1.3)
+        foreseen = game.expectations(x, y, 0.1 * rng.standard_normal(50), 0.7, 1.3)
         best = game.best_answers(x, y, foreseen)
         said = game.answers if game.levels else np.linspace(-1, 1, 2001)
         surprise = game.surprise(x, foreseen)[:, None]
@@ -300,7 +300,7 @@ def test_best_answers_of_the_laboratory_pay_best() -> None:
             s = game.beliefs.slopes(x, game.mean)[:, None]
             paid = 2 * s * said * ((1 - s) * surprise + s * foreseen.alike[:, None]) - (s * said) ** 2
         np.testing.assert_allclose(best, said[paid.argmax(axis=1)], atol=6e-4)
-        told, predicted = Misbeliever(0.0).both(Players(x, y, np.ones(50)), game, rng)
+        told, predicted = Misbeliever(0.0).respond(Players(x, y, np.ones(50)), game, rng)
         if name != "rating":
             np.testing.assert_array_equal(told, y)
         assert np.abs(predicted).max() < 1

@@ -21,7 +21,7 @@ from truthful.plan import Plan
 from truthful.planner import Infeasible
 from truthful.planner.goals import ASKED_PARAMETERS
 from truthful.release import Receipt, read_release
-from truthful.settlement.checks import PeopleFound, require_promised
+from truthful.settlement.checks import MeasuredPeople, require_promised
 
 PREDICTIONS = 'centre = "predictions"'
 
@@ -243,7 +243,7 @@ def test_larger_lies_than_promised_are_less_than_promised() -> None:
     lie = promised.truthfulness.lie_in_answer
     assert lie is not None
     found = replace(promised, truthfulness=replace(promised.truthfulness, lie_in_answer=1.2 * lie))
-    as_promised, worse = (PeopleFound(one, (), None, None) for one in (promised, found))
+    as_promised, worse = (MeasuredPeople(one, (), None, None) for one in (promised, found))
     require_promised(made, as_promised, made.players, accept_less=False)
     with pytest.raises(WorseThanPromised, match=r"lies pay up to 24\.0 instead of 20\.0"):
         require_promised(made, worse, made.players, accept_less=False)

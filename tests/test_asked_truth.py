@@ -123,7 +123,7 @@ def test_another_centre_moves_the_best_answer_by_what_she_knows_of_the_others(
     """Theorem 2: γ/k = (1−k)/k·(μ_i − μ°)."""
     game, x = game_of(NORMAL, 1.0, -0.2), np.ones((3, 1))
     y = np.array([-0.5, -0.2, 0.1])
-    best = game.best_answers(x, y, game.foresees(x, y, eta, aware))
+    best = game.best_answers(x, y, game.expectations(x, y, eta, aware))
     assert best - y == pytest.approx(off, abs=1e-12)
 
 
@@ -134,7 +134,7 @@ def test_another_slope_counts_one_less_its_share(steeper: float, eta: float, awa
     game, x, y = game_of(NORMAL, 1.0, -0.2), np.ones((2, 1)), np.array([-0.3, 0.0])
     own, slope = -0.2 + eta, steeper * K
     gamma = (1 - slope) * (aware * eta + (slope - K) * (y - own))
-    foreseen = game.foresees(x, y, eta, aware, steeper)
+    foreseen = game.expectations(x, y, eta, aware, steeper)
     best = game.best_answers(x, y, foreseen)
     np.testing.assert_allclose(best - y, gamma / K, atol=1e-12)
     expected = (1 - K) * game.surprise(x, foreseen) + K * foreseen.alike

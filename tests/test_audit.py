@@ -19,7 +19,7 @@ from support.studies import DESIGNED, OBSERVED, UNIT_BALL
 
 from truthful import cli
 from truthful.auditor import Audit, Finding, Product, audit
-from truthful.auditor.attack_surface import Asked, unprotected_parts
+from truthful.auditor.attack_surface import SpentQuery, unprotected_parts
 from truthful.auditor.attacks import SAMPLES, crowd
 from truthful.auditor.neighbours import exact_loss, square_distance, worst_neighbours
 from truthful.auditor.noise_tests import (
@@ -323,8 +323,10 @@ def test_the_people_whom_checks_are_tried_on_are_refused(people: str, refusal: t
 # The exact loss
 
 
-def asked(value: tuple[int, ...], epsilon: Fraction, sensitivity: int = 5) -> Asked:
-    return Asked(Query(value, Fraction(1), Fraction(sensitivity), (1,) * len(value), Fraction(1)), epsilon)
+def asked(value: tuple[int, ...], epsilon: Fraction, sensitivity: int = 5) -> SpentQuery:
+    return SpentQuery(
+        Query(value, Fraction(1), Fraction(sensitivity), (1,) * len(value), Fraction(1)), epsilon
+    )
 
 
 def test_the_exact_loss_is_the_largest_over_all_lattice_points() -> None:

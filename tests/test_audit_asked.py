@@ -24,7 +24,7 @@ from truthful.auditor.attack_surface import AnyScored, Attacked, Believed
 from truthful.auditor.attacks import crowd
 from truthful.auditor.noise_tests import black_box_finding
 from truthful.auditor.settlements import checks_finding, exact_predictions, settled_findings
-from truthful.auditor.trial_settlements import invented_reports, normalise_reports, with_answers
+from truthful.auditor.trial_settlements import invented_reports, normalise_reports, replace_answers
 from truthful.check import Floats
 from truthful.estimators.sensitivity import AddNoise, Query
 from truthful.lattice import Bits, SeededBits
@@ -267,7 +267,7 @@ def test_invented_reports_have_predictions_in_their_range(plan: Plan) -> None:
     X, y = normalise_reports(plan.study, reports)
     assert y.shape == (len(X), 2)
     assert np.abs(y).max() <= 1
-    changed = with_answers(plan.study, reports, plan.study.response.high, 3)
+    changed = replace_answers(plan.study, reports, plan.study.response.high, 3)
     moved = np.flatnonzero((normalise_reports(plan.study, changed)[1] != y).any(axis=1))
     assert set(moved.tolist()) <= {3}
     assert normalise_reports(plan.study, changed)[1][3].tolist() == [1.0, 1.0]

@@ -14,7 +14,7 @@ import pytest
 from test_audit import STUDIES, mechanism_of, plan_of
 
 from truthful.auditor import Finding, Product
-from truthful.auditor.attack_surface import AnyScored, Attacked, Believed, overhear
+from truthful.auditor.attack_surface import AnyScored, Attacked, Believed, spent_queries
 from truthful.auditor.attacks import SAMPLES as SAMPLES_BY_DEFAULT
 from truthful.auditor.attacks import crowd, range_findings
 from truthful.auditor.neighbours import release_findings, worst_neighbours
@@ -40,7 +40,7 @@ def findings(product: Product, plan: Plan, payments: bool = True) -> tuple[Findi
     mechanism, beliefs, bits = plan.mechanism, plan.study.believed, SeededBits(1)
     worst = worst_neighbours(product, mechanism, beliefs, 200, seed=1)
     sums = Product().statistics(*crowd(beliefs, 1), mechanism, beliefs)
-    noises = draw_noise(product, overhear(product, sums, mechanism, beliefs), bits, SAMPLES)
+    noises = draw_noise(product, spent_queries(product, sums, mechanism, beliefs), bits, SAMPLES)
     return (
         *release_findings(product, mechanism, beliefs, worst),
         law_finding(noises),
@@ -116,7 +116,7 @@ def test_a_scale_off_by_a_tenth_is_caught_by_its_law(share: Fraction) -> None:
     plan = plan_of("known-design")
     mechanism, beliefs = mechanism_of(plan), plan.study.beliefs
     sums = Product().statistics(*crowd(beliefs, 1), mechanism, beliefs)
-    asked = overhear(Product(), sums, mechanism, beliefs)
+    asked = spent_queries(Product(), sums, mechanism, beliefs)
     for product, sound in ((LessNoise(share), False), (Product(), True)):
         finding = law_finding(draw_noise(product, asked, SeededBits(1), SAMPLES_BY_DEFAULT))
         assert finding.passed == sound

@@ -28,7 +28,7 @@ from truthful.auditor.settlements import (
     restart_finding,
     settled_findings,
 )
-from truthful.auditor.trial_settlements import absurd_reports, in_range
+from truthful.auditor.trial_settlements import absurd_reports, clip_reports
 from truthful.beliefs import Beliefs
 from truthful.check import Floats
 from truthful.errors import Refused
@@ -116,7 +116,7 @@ def test_answers_in_range_that_no_belief_allows_are_caught_if_they_are_not_clipp
     reports = absurd_reports(plan, 1)
 
     def unclipped(source: Any, study: Study, *others: Any) -> Statistics:
-        values = in_range(study, reports)
+        values = clip_reports(study, reports)
         X = study.normalise(values)
         ky = np.trunc(study.normalise_response(values["spend"], X) * GRID)
         assert np.abs(ky).max() > study.beliefs.response_bound * GRID

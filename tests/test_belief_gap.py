@@ -16,7 +16,7 @@ from truthful.beliefs.laws import IDENTITY, Clipped, Curve
 from truthful.bounds import Setting, proved
 from truthful.bounds.share_bounds import ShareSetting, gain, tolerated_gap
 from truthful.deterrence import (
-    Expecting,
+    ShiftedPeople,
     amplification,
     largest_belief_gap,
     largest_gap,
@@ -39,7 +39,7 @@ SLOPE = 4 / 13
 
 
 def one(beliefs: Beliefs, r: float, y: float, shift: float, curve: Curve, scale: float) -> float:
-    people = Expecting(beliefs, np.array([r]), np.array([y]), np.array([shift]))
+    people = ShiftedPeople(beliefs, np.array([r]), np.array([y]), np.array([shift]))
     return float(people.gaps(curve, scale)[0])
 
 
@@ -109,7 +109,7 @@ def test_nobody_has_a_larger_gap_than_the_largest() -> None:
     most = largest_belief_gap(FLAT, lengths, proportions, shift, 0.2, 0.04)
     u = FLAT.prior.sample(rng, 5, 400)[:, 0]
     y = shift + lengths * u + FLAT.noise.sample(rng, 400)
-    found = Expecting(FLAT, lengths, y, np.full(400, shift)).gaps(curve, 0.04 * proportions / lengths)
+    found = ShiftedPeople(FLAT, lengths, y, np.full(400, shift)).gaps(curve, 0.04 * proportions / lengths)
     assert 0.8 * most < found.max() <= most * (1 + 2e-3)
     assert largest_belief_gap(FLAT, lengths, proportions, 0.0, 0.2, 0.04) == 0.0
 

@@ -118,7 +118,7 @@ def test_only_intervals_on_one_side_of_zero_are_filled() -> None:
 
 def test_of_too_many_effects_the_largest_are_drawn_in_their_order() -> None:
     effects = tuple(Effect(f"x{k}", float(k % 70), -1.0, 70.0) for k in range(100))
-    shown = Forest(effects, "spend", 0.95).shown
+    shown = Forest(effects, "spend", 0.95).rows
     assert len(shown) == MOST_ROWS
     assert [effects.index(effect) for effect in shown] == sorted(effects.index(effect) for effect in shown)
     assert min(abs(e.value) for e in shown) >= max(abs(e.value) for e in effects if e not in shown)

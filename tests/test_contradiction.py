@@ -14,7 +14,7 @@ from truthful.guarantees import Guarantees
 from truthful.noise import L2Laplace
 from truthful.one_release import LeaveOneOut
 from truthful.plan import Plan, design
-from truthful.promises import otherwise, released_promises
+from truthful.promises import released_promises, wrong_beliefs
 from truthful.release import Release
 from truthful.release.publication import WITHDRAWN, contradictions
 from truthful.report import report
@@ -101,8 +101,8 @@ def test_a_report_says_how_wrong_beliefs_might_have_been_for_those_who_answered(
     settlement = settle(plan, answered(0.5, 1500), out=tmp_path / "less", seed=1, accept_less=True)
     release = settlement.release
     assert isinstance(release, Release)
-    now = otherwise(plan, Guarantees.from_record(release.guarantees))
-    assert now != otherwise(plan)
+    now = wrong_beliefs(plan, Guarantees.from_record(release.guarantees))
+    assert now != wrong_beliefs(plan)
     page = html.unescape((tmp_path / "less" / "report.html").read_text())
     assert now[0] in page
     assert "people are sure of the average answer to 12" in page
@@ -114,7 +114,7 @@ def test_a_report_says_how_wrong_beliefs_might_have_been_for_those_who_answered(
 def test_a_plan_says_in_units_of_the_answer_how_far_people_may_be_off_and_what_that_does() -> None:
     plan = design(Study.parse(SURE), players=2000, budget=1000)
     truth = plan.guarantees.truthfulness
-    first, second, third = otherwise(plan)
+    first, second, third = wrong_beliefs(plan)
     assert truth.centre_tolerance is not None
     assert 2 < truth.centre_tolerance < 40
     assert f"average answer may be {truth.centre_tolerance:.3g} off what is declared" in first
@@ -124,7 +124,7 @@ def test_a_plan_says_in_units_of_the_answer_how_far_people_may_be_off_and_what_t
     tolerant = design(
         Study.parse(SURE.replace("sure = 12", "sure = 12\ntolerance = 5")), players=2000, budget=1000
     )
-    assert otherwise(tolerant)[0].startswith(
+    assert wrong_beliefs(tolerant)[0].startswith(
         "People's idea of the average answer may be 5.00 off what is declared (beliefs.tolerance)"
     )
 
@@ -132,4 +132,4 @@ def test_a_plan_says_in_units_of_the_answer_how_far_people_may_be_off_and_what_t
 def test_where_some_answers_move_no_prediction_a_wrong_centre_is_said_to_move_the_best_one_far() -> None:
     flat = AVERAGE.replace("signal = 0.6", 'signal = 0.3\nnoise = "uniform"')
     plan = solved(flat, players=20_000, budget=5000)
-    assert "Some answers move no prediction" in " ".join(otherwise(plan))
+    assert "Some answers move no prediction" in " ".join(wrong_beliefs(plan))

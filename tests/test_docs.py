@@ -156,6 +156,18 @@ def test_what_a_participant_is_told_is_true_of_the_run_that_the_readme_shows() -
     assert f"better than {better} to {worse} odds" in " ".join(pages.read("docs/participants.md").split())
 
 
+def test_the_readme_says_what_its_first_study_buys() -> None:
+    """For the study of `docs/howto-yes-no.md`, whose costs and shares these are."""
+    text = " ".join(pages.read("README.md").split())
+    claim = re.search(
+        r"([\d,]+) people and (\d+) USD give .* 95 % interval of ± ([\d.]+) percentage points", text
+    )
+    assert claim
+    players, budget, width = (float(number.replace(",", "")) for number in claim.groups())
+    (share,) = design(study_of(), players=int(players), budget=budget).guarantees.accuracy.numbers or ()
+    assert 100 * share.half_width == pytest.approx(width, abs=0.06)
+
+
 @pytest.mark.parametrize("levels", [None, 2, 3, 7])
 def test_the_least_eigenvalue_of_evenly_spread_features_is_as_the_pages_say(levels: int | None) -> None:
     """1/(kd), k the most levels but at least 3: of effect codes E[c cᵀ] = (I + 11ᵀ)/k, of a number's code 1/3."""

@@ -7,7 +7,16 @@ import pytest
 from support.surveys import features as roster
 from support.surveys import survey
 
-from truthful.geometry import Largest, Lengths, Measuring, SomeLengths, _part, coarse, geometry, leverages
+from truthful.geometry import (
+    BoundedLengths,
+    GeometryTally,
+    Largest,
+    Lengths,
+    _part,
+    coarse_geometry,
+    geometry,
+    leverages,
+)
 from truthful.instruments import best_transform, shorten
 from truthful.moments import GRID, grid_features, instruments_on_grid, sums
 from truthful.noise import NORMS
@@ -63,7 +72,7 @@ def test_totals_of_payments_are_those_of_each_person(linear: float) -> None:
         base, more = Lengths(r, 2.0).totals(np.array(a), np.array(b), np.array(c), linear)
         assert float(base) == pytest.approx(2 * np.maximum(a, b * loss).sum())
         assert float(more) == pytest.approx(2 * (b * gain).sum())
-        some = SomeLengths(200, float(np.mean(r**2)), 0.3).totals(
+        some = BoundedLengths(200, float(np.mean(r**2)), 0.3).totals(
             np.array(a), np.array(b), np.array(c), linear
         )
         assert float(some[0]) >= np.maximum(a, b * loss).sum() * (1 - 1e-12)
@@ -77,7 +86,7 @@ def test_bounds_from_sums_alone_are_on_the_safe_side(d: int, norm: str) -> None:
     transform = shorten(X, best_transform(X, norm=norm), 1.0, norm)
     kx = grid_features(X)
     exact = geometry(X, transform, norm=norm)
-    rough = coarse(sums(kx, np.zeros(len(kx)), transform, norm), 0.0, norm)
+    rough = coarse_geometry(sums(kx, np.zeros(len(kx)), transform, norm), 0.0, norm)
     assert rough.noise == pytest.approx(exact.noise)
     assert rough.sampling == pytest.approx(exact.sampling)
     assert rough.operator == pytest.approx(exact.operator)
@@ -131,7 +140,7 @@ def test_people_brought_in_parts_are_measured_as_all_at_once() -> None:
     kz = instruments_on_grid(kx, transform)
     exact = geometry(X, transform)
     a, b, c, linear = 0.05, 0.5, 0.4, 0.0
-    measuring = Measuring(sums(kx, np.zeros(len(kx)), transform), a, b, c, linear)
+    measuring = GeometryTally(sums(kx, np.zeros(len(kx)), transform), a, b, c, linear)
     for start in range(0, len(kx), 700):
         h = measuring.add(kx[start : start + 700], kz[start : start + 700])
         assert h.max() <= exact.leverage * (1 + 1e-9)

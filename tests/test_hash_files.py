@@ -15,7 +15,7 @@ from support import oracles_duplicates as oracle
 from truthful.errors import InputError
 from truthful.intake.intake import LevelCounts
 from truthful.intake.rules import BadRecords
-from truthful.intake.sources import Held, Piece
+from truthful.intake.sources import MemoryBatch, Piece
 from truthful.moments import Sums
 from truthful.settlement.engines import FiledDuplicates, HashFile, Threads, ranges
 from truthful.settlement.passes import Gathered
@@ -34,7 +34,7 @@ def gathered(piece: Piece) -> Iterator[Gathered]:
 
 
 def pieces(batches: list[list[int]]) -> Iterator[Piece]:
-    return (Piece(k, 1, Held(batch), {}, "") for k, batch in enumerate(batches))
+    return (Piece(k, 1, MemoryBatch(batch), {}, "") for k, batch in enumerate(batches))
 
 
 @given(batches=hash_batches, in_memory=st.integers(1, 30))

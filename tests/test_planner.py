@@ -28,7 +28,7 @@ from truthful.planner.goals import Goals
 from truthful.planner.number_planning import NumberSolution, solve_all
 from truthful.planner.panel import Panel, panel_of_design
 from truthful.planner.terms import LEAST_SLOPE, MOST_PAID
-from truthful.promises import beside_published, published_penalty
+from truthful.promises import compare_published, published_penalty
 from truthful.settlement import settle
 from truthful.study import Study
 
@@ -552,7 +552,7 @@ def test_one_more_player_saves_or_costs_money_where_an_accuracy_is_asked() -> No
 
 def test_proved_stands_beside_published_for_one_release() -> None:
     plan = bought(2000, 5, 1.0)
-    rows = beside_published(plan)
+    rows = compare_published(plan)
     assert [row.guarantee for row in rows] == [
         "privacy",
         "truthfulness",

@@ -20,7 +20,7 @@ from truthful.charts.payment_charts import Answers, chart_answers
 from truthful.check import Floats
 from truthful.errors import InputError
 from truthful.plan import Plan, design
-from truthful.promises import beside_published
+from truthful.promises import compare_published
 from truthful.promises import released_promises as holding
 from truthful.release import Release, read_release
 from truthful.report import report
@@ -326,7 +326,7 @@ def test_the_payments_of_numbers_have_no_such_chart() -> None:
 
 def test_what_is_published_of_numbers_is_not_compared_with_shares() -> None:
     plan = plan_of("yes-no")
-    for ask in (beside_published, chart_frontier):
+    for ask in (compare_published, chart_frontier):
         with pytest.raises(InputError, match="possible for answers that are numbers"):
             ask(plan)
 

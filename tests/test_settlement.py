@@ -17,7 +17,7 @@ from support.studies import DESIGNED, OBSERVED, RELEASES, people, planned, saved
 
 from truthful.beliefs import MANY_PLAYERS
 from truthful.errors import InputError, Refused
-from truthful.geometry import Measuring
+from truthful.geometry import GeometryTally
 from truthful.plan import Plan, design
 from truthful.release import Release, verify
 from truthful.settlement import checks, settle
@@ -394,12 +394,12 @@ def test_of_very_many_people_sums_are_enough_if_they_keep_the_promise(
     plan, table = roster_plan
     exact, looked = settle(plan, table, seed=1).release, []
 
-    def look(*given: Any) -> Measuring:
+    def look(*given: Any) -> GeometryTally:
         looked.append(given)
-        return Measuring(*given)
+        return GeometryTally(*given)
 
     monkeypatch.setattr(checks, "MEASURED", 100)
-    monkeypatch.setattr(checks, "Measuring", look)
+    monkeypatch.setattr(checks, "GeometryTally", look)
     seen = settle(plan, table, seed=1).release
     assert (seen.theta, seen.statistics) == (exact.theta, exact.statistics)
     assert seen.guarantees["accuracy"]["rmse"] == pytest.approx(

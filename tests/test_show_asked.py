@@ -16,7 +16,7 @@ from truthful.formatting import number
 from truthful.plan import design
 from truthful.planner import worth
 from truthful.planner.asked_planning import SMALL_SLOPE
-from truthful.promises import caveats, promised_and_found, promises, slope_words
+from truthful.promises import caveats, compare_promised, promises, slope_words
 from truthful.promises import released_promises as holding
 from truthful.release import Receipt, verify
 from truthful.release.publication import WITHDRAWN
@@ -189,7 +189,7 @@ def test_a_surprise_beyond_all_that_people_allow_withdraws_truthfulness() -> Non
 @pytest.mark.parametrize("name", TEXTS)
 def test_what_was_promised_stands_beside_what_holds(name: str) -> None:
     plan, release = released(name)
-    rows = {words: (promised, now) for words, promised, now in promised_and_found(release, plan)}
+    rows = {words: (promised, now) for words, promised, now in compare_promised(release, plan)}
     assert ("Lies from which on none pays" in rows) == (name in ("number", "features"))
     assert ("Error of the average, root mean square" in rows) == (name == "number")
     cap = plan.guarantees.budget.cap

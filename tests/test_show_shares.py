@@ -21,7 +21,7 @@ from truthful.errors import InputError
 from truthful.formatting import number, points, share
 from truthful.plan import design
 from truthful.planner import worth
-from truthful.promises import promised_and_found, promises
+from truthful.promises import compare_promised, promises
 from truthful.release import Receipt, Verdict, verify
 from truthful.show.plan_view import plan_view
 from truthful.show.settlement_view import estimates_views, settlement_view, verdict_view
@@ -233,7 +233,7 @@ def test_a_share_beyond_what_can_be_is_shown_cut() -> None:
 @pytest.mark.parametrize("name", TEXTS)
 def test_what_was_promised_stands_beside_what_holds(name: str) -> None:
     plan, release = released(name)
-    rows = {words: (promised, now) for words, promised, now in promised_and_found(release, plan)}
+    rows = {words: (promised, now) for words, promised, now in compare_promised(release, plan)}
     assert "What the truth earns more than a lie, at least" in rows
     assert ("Steps from which no lie pays" in rows) == (name == "rating")
     assert any(words.startswith("Error of differences") for words in rows) == (name != "yes-no")

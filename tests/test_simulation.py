@@ -18,7 +18,7 @@ from support.laboratory import RELEASES, plan_of, planned_like
 from support.studies import DESIGNED
 
 from truthful.agents import Agent, BestResponder, Coordinated, Exaggerator, Game, Players
-from truthful.agents.games import foresee_peers, foreseen_people
+from truthful.agents.games import expected_people, foresee_peers
 from truthful.beliefs import Shrunk
 from truthful.check import Floats
 from truthful.errors import InputError, Refused
@@ -28,7 +28,7 @@ from truthful.plan import Plan
 from truthful.regression import fast_answer
 from truthful.show.terminal import simulation_view
 from truthful.simulation import Simulation, read_agents, simulate
-from truthful.simulation.observations import beyond
+from truthful.simulation.observations import excess_liars
 from truthful.simulation.population import assign_roles, features_of
 from truthful.simulation.predictors import TOLERANCE, predictor_of
 from truthful.simulation.runs import run_study
@@ -108,7 +108,7 @@ def test_own_predictions_of_one_release_are_those_of_direct_quadrature(
     assert isinstance(mechanism, OneRelease)
     r, y = rng.random(60), rng.uniform(-0.8, 0.8, 60)
     for factor in (0.2, 1.0, 3.0):
-        scale = factor * foresee_peers(plan, foreseen_people(plan)).scale * rng.uniform(3.0, 8.0, 60)
+        scale = factor * foresee_peers(plan, expected_people(plan)).scale * rng.uniform(3.0, 8.0, 60)
         wanted = beliefs.prediction(r, y, mechanism.curve(beliefs), scale)
         np.testing.assert_allclose(own(r, y, scale), wanted, rtol=0, atol=2 * TOLERANCE)
 
@@ -286,7 +286,7 @@ def test_as_many_liars_as_are_allowed_leave_every_guarantee_as_it_is() -> None:
     plan = plan_of(absent_share=0.02)
     seen = simulate(plan, {"coordinated": 0.02}, runs=200, seed=3)
     promised = seen.guaranteed
-    assert "On average 8.00 people lied" in beyond(seen)
+    assert "On average 8.00 people lied" in excess_liars(seen)
     assert seen.observed.truthfulness.beyond == 0.0
     gap, error = seen.observed.truthfulness.gap, seen.observed.accuracy.mean_squared_error
     assert gap.value <= seen.guaranteed_gap + 5 * gap.error

@@ -178,7 +178,7 @@ def test_every_kind_of_people_answers_and_predicts(name: str, kind: str) -> None
     game, rng = asked_game(plan).of(-0.2, np.ones(1)), np.random.default_rng(6)
     x = np.ones((200, 1))
     y = rng.choice(game.answers, 200) if game.levels else rng.uniform(-0.8, 0.6, 200)
-    told, predicted = all_kinds()[name]().both(Players(x, y, rng.pareto(2, 200) * 0.1), game, rng)
+    told, predicted = all_kinds()[name]().respond(Players(x, y, rng.pareto(2, 200) * 0.1), game, rng)
     here = ~np.isnan(told)
     assert here.any()
     assert np.abs(told[here]).max() <= 1
@@ -191,10 +191,10 @@ def test_every_kind_of_people_answers_and_predicts(name: str, kind: str) -> None
 def test_careless_people_and_colluders_say_what_they_say() -> None:
     game, rng = asked_game(planned(*KINDS["rating"])).of(-0.2, np.ones(1)), np.random.default_rng(7)
     players = Players(np.ones((3, 1)), np.array([-1.0, 0.0, 1.0]), np.ones(3))
-    told, predicted = Careless(0.4).both(players, game, rng)
+    told, predicted = Careless(0.4).respond(players, game, rng)
     np.testing.assert_array_equal(told, players.y)
     assert predicted == pytest.approx(-0.2)
-    told, predicted = Colluder(0.7).both(players, game, rng)
+    told, predicted = Colluder(0.7).respond(players, game, rng)
     assert told == pytest.approx(0.5)  # the rating next to it
     np.testing.assert_array_equal(predicted, told)
 

@@ -22,7 +22,7 @@ from truthful.intake import Intake, open_reports, read_features, report_columns
 from truthful.moments import GRID
 from truthful.plan import Plan, design
 from truthful.simulation import simulate
-from truthful.simulation.observations import compared_with
+from truthful.simulation.observations import name_guarantees
 from truthful.simulation.population import draw_features, features_of
 from truthful.study import Study
 
@@ -122,10 +122,10 @@ def test_everybody_of_the_roster_takes_part_in_every_study() -> None:
     seen = simulate(plan, {"exaggerator": 0.1}, runs=3, features=rows)
     assert seen.guaranteed is plan.guarantees
     assert seen.guaranteed_for == seen.record()["guaranteed_for"] == "plan"
-    assert "as in the plan" in compared_with(seen)
+    assert "as in the plan" in name_guarantees(seen)
     others = simulate(plan, runs=3, features=rows[::-1])
     assert others.guaranteed_for == "people"
-    assert "computed for those of each study, a mean over the first 3" in compared_with(others)
+    assert "computed for those of each study, a mean over the first 3" in name_guarantees(others)
     again = simulate(plan, runs=3, features=lambda rng, n: rows[:n])
     for name in ("truthfulness", "accuracy", "participation", "budget"):
         wanted, found = plan.guarantees.record()[name], again.guaranteed.record()[name]

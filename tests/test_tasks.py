@@ -17,7 +17,7 @@ from truthful.intake import Intake, report_columns
 from truthful.intake.duplicates import NOTHING, player_hashes
 from truthful.intake.intake import LevelCounts
 from truthful.intake.rules import NO_REPEATS, Repeats
-from truthful.intake.sources import Held, Piece
+from truthful.intake.sources import MemoryBatch, Piece
 from truthful.moments import SumsTally, Transform
 from truthful.one_release import LeaveOneOut, OneRelease, Paymaster, paymaster
 from truthful.settlement.books import PaidTotals
@@ -61,7 +61,7 @@ def gathered(study: Study, on_bad: str, repeats: Repeats, piece: Piece) -> tuple
 def piece_of(table: pa.Table, study: Study = GAMBLING) -> Piece:
     (batch,) = table.combine_chunks().to_batches()
     columns = {name: name for name in report_columns(study)}
-    return Piece(0, 1, Held(batch), columns, "the table of reports")
+    return Piece(0, 1, MemoryBatch(batch), columns, "the table of reports")
 
 
 @given(records=RECORDS | GOOD_RECORDS, on_bad=st.sampled_from(["error", "clip", "drop"]))

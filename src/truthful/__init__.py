@@ -10,7 +10,7 @@ that needs little starts quickly.
 from importlib import import_module
 from typing import TYPE_CHECKING
 
-from truthful.formatting import show_with
+from truthful.formatting import set_viewer
 from truthful.lazily import lazy_names
 from truthful.version import __version__
 
@@ -99,7 +99,7 @@ __getattr__ = lazy_names(
 )
 
 
-show_with(lambda: import_module("truthful.show.notebook"))
+set_viewer(lambda: import_module("truthful.show.notebook"))
 
 
 def __dir__() -> list[str]:

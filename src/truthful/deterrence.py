@@ -411,7 +411,7 @@ _SMALL, _FLAT = 1e-3, 1e-3
 
 
 @dataclass(frozen=True, eq=False)
-class Expecting:
+class ShiftedPeople:
     """People of these lengths r > 0 with these answers y, who take the average to be `shift` higher than declared.
 
     Their posterior of u depends on neither clipping nor noise, so it is computed once.
@@ -436,7 +436,7 @@ class Expecting:
         )
 
 
-def largest_gap(people: Expecting, curve: Curve, scale: float) -> float:
+def largest_gap(people: ShiftedPeople, curve: Curve, scale: float) -> float:
     """The largest γ of these people, or 0."""
     return max(0.0, float(people.gaps(curve, scale).max()))
 
@@ -458,7 +458,7 @@ def largest_belief_gap(
 
 
 @lru_cache(maxsize=4)
-def people_of_lengths(beliefs: Beliefs, lengths: tuple[float, ...], shift: float) -> Expecting:
+def people_of_lengths(beliefs: Beliefs, lengths: tuple[float, ...], shift: float) -> ShiftedPeople:
     """A person of each of these lengths with each of the answers that she can truthfully give."""
     delta = check.nonnegative("shift", shift)
     r = np.repeat(np.array(lengths), _ANSWERS)
@@ -466,7 +466,7 @@ def people_of_lengths(beliefs: Beliefs, lengths: tuple[float, ...], shift: float
     low, high = delta - reach, np.minimum(delta + reach, beliefs.response_bound)
     part = np.tile(np.linspace(0, 1, _ANSWERS), len(lengths))
     y = low + np.maximum(high - low, 0.0) * part
-    return Expecting(beliefs, r, y, np.full(len(r), delta))
+    return ShiftedPeople(beliefs, r, y, np.full(len(r), delta))
 
 
 def spread_lengths(lengths: Floats) -> tuple[float, ...]:
@@ -510,7 +510,7 @@ def amplification(beliefs: Beliefs, r: float, scale: float, curve: Curve) -> flo
     γ/∂q/∂y: σ²/v where an answer counts linearly. None where q is flat there.
     """
     one, small = np.array([r]), np.array([_SMALL * beliefs.radius])
-    gap = Expecting(beliefs, one, np.zeros(1), small).gaps(curve, scale)
+    gap = ShiftedPeople(beliefs, one, np.zeros(1), small).gaps(curve, scale)
     u, chance = _posterior(beliefs, one, small, np.zeros(1))
     moved = _mean(curve, u, chance, one, np.array([scale]))
     return None if moved[0] < _FLAT * small[0] else float(gap[0] / moved[0])

@@ -76,7 +76,7 @@ class Statements:
 
 
 @dataclass(frozen=True)
-class Elicited:
+class ElicitedBeliefs:
     """Beliefs for the study file, a wider range of answers if the declared one is too narrow, and reasons, by name."""
 
     beliefs: dict[str, Any]
@@ -101,7 +101,7 @@ class Elicited:
         return Study.from_declaration({**record, "beliefs": self.beliefs})
 
 
-def elicit(study: Study, said: Statements) -> Elicited:
+def elicit(study: Study, said: Statements) -> ElicitedBeliefs:
     """The beliefs that follow from statements, for the study's kind of answers."""
     least, most = (0.0, 1.0) if study.kind == "yes-no" else (study.response.low, study.response.high)
     _require_range("mostly", said.mostly, least, most)
@@ -144,7 +144,7 @@ def _effects(study: Study, said: Statements) -> tuple[dict[str, float], str]:
     return dict.fromkeys(names, check.positive("difference", said.difference)), "one feature making all of it"
 
 
-def _numbers(study: Study, said: Statements, effects: dict[str, float], how: str) -> Elicited:
+def _numbers(study: Study, said: Statements, effects: dict[str, float], how: str) -> ElicitedBeliefs:
     average, sd = _level(said)
     centre, off = sum(average) / 2, (average[1] - average[0]) / 2
     lengths = [_length(term, effects[term.name]) for term in study.declared.encoding.terms]
@@ -163,7 +163,7 @@ def _numbers(study: Study, said: Statements, effects: dict[str, float], how: str
         unit = _unit(study, centre, widened)
         because["low"] = f"{low:g} to {high:g} has no room for both signal and noise; ask as before"
     beliefs = {"signal": _up(length / unit), "noise_sd": _up(sd / unit), "centre": float(f"{centre:.4g}")}
-    return Elicited(beliefs, because, widened)
+    return ElicitedBeliefs(beliefs, because, widened)
 
 
 def _level(said: Statements) -> tuple[Ends, float]:
@@ -181,7 +181,9 @@ def _level(said: Statements) -> tuple[Ends, float]:
 def _unit(study: Study, centre: float, response: Ends) -> float:
     """Units of the answer per normalised unit, with this centre and range of answers."""
     return (
-        Elicited({"signal": 0.5, "centre": float(f"{centre:.4g}")}, {}, response).apply(study).response_unit
+        ElicitedBeliefs({"signal": 0.5, "centre": float(f"{centre:.4g}")}, {}, response)
+        .apply(study)
+        .response_unit
     )
 
 
@@ -191,7 +193,7 @@ def _list(effects: dict[str, float], how: str) -> str:
     return ", ".join(f"{effect:.3g} ({name})" for name, effect in effects.items()) or "nothing"
 
 
-def _elicit_with_predictions(study: Study, said: Statements, effects: dict[str, float]) -> Elicited:
+def _elicit_with_predictions(study: Study, said: Statements, effects: dict[str, float]) -> ElicitedBeliefs:
     """Beliefs where people are asked for the level: how sure they are of it, and how answers scatter."""
     beliefs = study.declared.beliefs.model_dump(mode="json", exclude_none=True, exclude_defaults=True)
     (low, high), sd = _level(said)
@@ -202,10 +204,10 @@ def _elicit_with_predictions(study: Study, said: Statements, effects: dict[str, 
         "sure": f"nine in ten people expect the average within a width of {high - low:.4g}",
         "spread": f"answers scatter by {sd:.3g}",
     }
-    return Elicited(beliefs, because)
+    return ElicitedBeliefs(beliefs, because)
 
 
-def _shares(study: Study, said: Statements, effects: dict[str, float]) -> Elicited:
+def _shares(study: Study, said: Statements, effects: dict[str, float]) -> ElicitedBeliefs:
     if said.average is None:
         raise InputError(
             "average is missing. Say between what the share or the average can lie, such as 0.05 0.4."
@@ -219,7 +221,7 @@ def _shares(study: Study, said: Statements, effects: dict[str, float]) -> Elicit
     if study.levels is not None:
         beliefs["sure"] = math.floor(1e3 * (share[1] - share[0]) / math.sqrt(12)) / 1e3
     because = {"share": "between what it can lie", "effect": "what each feature changes at most"}
-    return Elicited(beliefs, because)
+    return ElicitedBeliefs(beliefs, because)
 
 
 def _length(column: Column | Interaction, effect: float) -> float:
@@ -286,7 +288,7 @@ def _contrasts(codes: Floats) -> Floats:
 
 
 @dataclass(frozen=True)
-class Changed:
+class PlanVariant:
     """The plan for the same goals if one declared number is off by a factor; None: there is none."""
 
     what: str
@@ -305,14 +307,14 @@ class Changed:
         return record
 
 
-def vary(study: Study, goals: Mapping[str, Any]) -> Iterator[Changed]:
+def vary(study: Study, goals: Mapping[str, Any]) -> Iterator[PlanVariant]:
     """Plan as declared, and with each belief and the costs halved and doubled, where that is possible."""
-    yield Changed("as declared", 1.0, study.currency, design(study, **goals))
+    yield PlanVariant("as declared", 1.0, study.currency, design(study, **goals))
     for what, factor, other in _variants(study):
         try:
-            yield Changed(what, factor, study.currency, design(other, **goals))
+            yield PlanVariant(what, factor, study.currency, design(other, **goals))
         except Infeasible:
-            yield Changed(what, factor, study.currency, None)
+            yield PlanVariant(what, factor, study.currency, None)
 
 
 def _variants(study: Study) -> Iterator[tuple[str, float, Study]]:

@@ -114,7 +114,7 @@ def odds(epsilon: float) -> str:
 _viewers: list[Callable[[], Any]] = []
 
 
-def show_with(viewer: Callable[[], Any]) -> None:
+def set_viewer(viewer: Callable[[], Any]) -> None:
     """Set the viewer of records; it is asked for when the first one is shown."""
     _viewers[:] = [viewer]
 
@@ -124,7 +124,7 @@ def as_text(record: object) -> str:
     return str(_viewers[0]().text(record))
 
 
-class Shown:
+class Viewable:
     """A record that a notebook shows as tables."""
 
     def _repr_html_(self) -> str:

@@ -113,7 +113,7 @@ def _polynomials(powers: Floats, first: Floats, second: Floats) -> tuple[Floats,
 
 
 @dataclass(frozen=True, eq=False)
-class SomeLengths:
+class BoundedLengths:
     """Lengths between `least` and 1, of which only the number and the mean square are known."""
 
     players: int
@@ -132,7 +132,7 @@ class SomeLengths:
 
 
 @dataclass(frozen=True, eq=False)
-class TotalsOf:
+class FixedTotals:
     """Lengths of which only the mean square is kept, and their totals at one a, b and c."""
 
     base: float
@@ -163,7 +163,7 @@ class Geometry:
     leverage: float
     typical_noise: float
     """The root mean square of τ_i/‖x_i‖ over people, weighted by ‖x‖²."""
-    lengths: Lengths | SomeLengths | TotalsOf
+    lengths: Lengths | BoundedLengths | FixedTotals
     people: tuple[Floats, Floats]
     """(r, τ) of everybody whose features are not all 0, for averages over people."""
     effects: Floats | None = None
@@ -244,7 +244,7 @@ def measure(kx: Floats, kz: Floats, lengths: Lengths | None = None, norm: str = 
     )
 
 
-class Measuring:
+class GeometryTally:
     """The geometry of very many people, brought in parts, in constant memory.
 
     Sums over everybody are known from a first pass. Kept are the worst numbers of similar people, the sums of
@@ -290,7 +290,7 @@ class Measuring:
             worst=self._worst,
             leverage=self._leverage,
             typical_noise=math.sqrt(self._squares / self._n / square),
-            lengths=TotalsOf(self._base, self._gain, square),
+            lengths=FixedTotals(self._base, self._gain, square),
             people=(r, tau),
             matrices=(self.inverse, self._ZZ, self._G),
         )
@@ -326,7 +326,7 @@ class _Tally:
         return Largest(np.array(ranks, dtype=np.float64), np.array(sums))
 
 
-def coarse(sums: Sums, least_length: float, norm: str = "l2") -> Geometry:
+def coarse_geometry(sums: Sums, least_length: float, norm: str = "l2") -> Geometry:
     """Bounds on the geometry from the sums alone, for very many people: ‖x‖ ≤ 1, and not below `least_length`.
 
     τ ≤ ‖M⁻¹‖/(1 − ‖M⁻¹‖), as h ≤ ‖M⁻¹‖; v ≤ ‖M⁻¹ZᵀZM⁻ᵀ‖/(1 − h)² and v/τ ≤ ‖ZᵀZ‖τ; r/τ ≤ ‖M‖. An influence is at most
@@ -355,7 +355,7 @@ def coarse(sums: Sums, least_length: float, norm: str = "l2") -> Geometry:
         worst=np.array([[tau, v, ratio, 1 / float(factors[-1]), 1.0]]),
         leverage=leverage,
         typical_noise=math.sqrt(noise / square),
-        lengths=SomeLengths(n, square, least_length),
+        lengths=BoundedLengths(n, square, least_length),
         people=(np.array([math.sqrt(square)]), np.array([math.sqrt(noise)])),
         norm=norm,
         matrices=(inverse, ZZ, G),

@@ -16,7 +16,7 @@ from truthful.asked_release import AskedRelease
 from truthful.bounds import proved
 from truthful.errors import InputError, Refused, TruthfulError
 from truthful.files import pretty_json, sha256, write_atomically
-from truthful.formatting import Shown, as_text, command
+from truthful.formatting import Viewable, as_text, command
 from truthful.geometry import Geometry
 from truthful.guarantees import Guarantees, guarantees, require_failure_probability, setting
 from truthful.moments import TRANSFORM_UNIT
@@ -58,7 +58,7 @@ S = TypeVar("S", bound=Solution)
 
 
 @dataclass(frozen=True, eq=False)
-class Plan(Shown):
+class Plan(Viewable):
     """A study, how many players it is for, and the mechanism to run on them.
 
     absent_share (α) is the share of players who may misreport, failure_probability (β) the probability that more do:

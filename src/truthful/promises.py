@@ -64,7 +64,7 @@ def released_promises(release: Release, plan: Plan) -> tuple[Promise, ...]:
     return privacy, truthfulness, accuracy, *others
 
 
-def otherwise(plan: Plan, found: Guarantees | None = None) -> tuple[str, ...]:
+def wrong_beliefs(plan: Plan, found: Guarantees | None = None) -> tuple[str, ...]:
     """Sentences about people whose beliefs differ from the declared ones: by how much they may, and the effect."""
     truth, study = (found or plan.guarantees).truthfulness, plan.study
     if truth.centre_tolerance is None:
@@ -179,7 +179,7 @@ def _limits_of_predictions(plan: Plan, tolerance: float) -> tuple[str, str]:
     )
 
 
-def promised_and_found(release: Release, plan: Plan) -> list[tuple[str, str, str]]:
+def compare_promised(release: Release, plan: Plan) -> list[tuple[str, str, str]]:
     """Numbers of the guarantees as promised, and as they hold for those who answered."""
     before, now = Guarantees.from_record(release.promised), Guarantees.from_record(release.guarantees)
     return compare_guarantees(before, now, plan)
@@ -341,11 +341,11 @@ def _truth_of_predictions(promised: Guarantees, plan: Plan) -> Promise:
         promised,
         f"{_honesty(truth, study)}{COUNTING}for {percent(truth.share)} of people no lie gains over "
         f"{money(truth.slack, study.currency)}, and none of {number(truth.lie_in_answer)} (of {_width(plan)}) or more "
-        f"gains at all, {_wherever(study)}",
+        f"gains at all, {_centre_clause(study)}",
     )
 
 
-def _wherever(study: Study) -> str:
+def _centre_clause(study: Study) -> str:
     what = "the share of yes" if study.kind == "yes-no" else "the average"
     return f"wherever they expect {what} to be: they are asked for it"
 
@@ -368,7 +368,7 @@ def _truth_of_shares(promised: Guarantees, plan: Plan) -> Promise:
         lies = "any lie" if truth.steps == 1 else f"any lie of {truth.steps} steps or more"
         words = f"{lead}for {people} of people the truth {earned} {lies} on average, {worth}"
     if study.levels is not None:
-        words += f". This holds {_wherever(study)}"
+        words += f". This holds {_centre_clause(study)}"
     elif truth.switch is not None:
         typical = " for the average person" if study.features else ""
         if study.kind == "yes-no":
@@ -386,7 +386,7 @@ def _accuracy(promised: Guarantees, plan: Plan) -> Promise:
         return _nothing("accuracy", inaccurate_because(study) if study.shares is None else "")
     told = points if study.kind == "yes-no" else number
     errors = _errors(accuracy, plan)
-    first, (guess, known) = errors[0], _guess(accuracy, study)
+    first, (guess, known) = errors[0], _prior_error(accuracy, study)
     if not first.average < guess:
         return _nothing(
             "accuracy",
@@ -438,7 +438,7 @@ def _errors(accuracy: Accuracy, plan: Plan) -> list[_Error]:
     return found[::-1] if accuracy.of == "predictions" else found
 
 
-def _guess(accuracy: Accuracy, study: Study) -> tuple[float, str]:
+def _prior_error(accuracy: Accuracy, study: Study) -> tuple[float, str]:
     """The first of these errors if nobody is asked, and the name of that guess."""
     if study.shares is not None:
         prior, known = study.shares.prior_error, "the middle of what is believed"
@@ -509,7 +509,7 @@ def _width(plan: Plan) -> str:
 # Proved numbers next to the paper's published formulas
 
 
-class Beside(NamedTuple):
+class PublishedComparison(NamedTuple):
     """A number of a guarantee in words, as proved and as published."""
 
     guarantee: str
@@ -518,7 +518,7 @@ class Beside(NamedTuple):
     published: str
 
 
-def beside_published(plan: Plan) -> tuple[Beside, ...]:
+def compare_published(plan: Plan) -> tuple[PublishedComparison, ...]:
     """The numbers of the five guarantees, in their order: proved, and by the paper's formulas."""
     theirs = _papers_setting(plan).at(gamma=published_penalty(plan))
     found = plan.guarantees
@@ -537,10 +537,12 @@ def beside_published(plan: Plan) -> tuple[Beside, ...]:
     def join(threshold: float) -> str:
         return percent(float(study.costs.cdf(threshold)))
 
-    def both(guarantee: str, what: str, function: str, show: Callable[[float], str]) -> Beside:
+    def both(guarantee: str, what: str, function: str, show: Callable[[float], str]) -> PublishedComparison:
         own = ours[function]
         values = (math.inf if own is None else own, float(getattr(published, function)(theirs)))
-        return Beside(guarantee, what, *(show(v) if math.isfinite(v) else "no bound" for v in values))
+        return PublishedComparison(
+            guarantee, what, *(show(v) if math.isfinite(v) else "no bound" for v in values)
+        )
 
     return (
         both("privacy", "total ε", "privacy", lambda v: f"{v:.4g}"),

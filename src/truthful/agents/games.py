@@ -89,7 +89,7 @@ def instruments(mechanism: SumRelease, kx: Floats) -> Floats:
     return instruments_on_grid(kx, mechanism.transform, mechanism.norm) / GRID
 
 
-def moved_by(mechanism: SumRelease, spread: Floats, x: Floats) -> dict[str, Any]:
+def influences(mechanism: SumRelease, spread: Floats, x: Floats) -> dict[str, Any]:
     """How answers of these people move an estimate of this spread, in the terms of a game."""
     z = instruments(mechanism, grid_features(x))
     moved = spread @ (z.T @ z) @ spread.T
@@ -138,7 +138,7 @@ class Game(AnyGame):
 def game(plan: Plan, predictor: Predictor, people: Floats | None = None) -> Game:
     """The game of a plan; `predictor` gives own predictions. `people` take part, or are like those who do."""
     study, mechanism = plan.study, plan.number_mechanism
-    x = foreseen_people(plan) if people is None else people
+    x = expected_people(plan) if people is None else people
     promised, peers = promise(plan, x), foresee_peers(plan, x)
     return Game(
         beliefs=study.beliefs,
@@ -148,7 +148,7 @@ def game(plan: Plan, predictor: Predictor, people: Floats | None = None) -> Game
         privacy_cost=study.privacy_cost(mechanism.epsilon),
         peers=peers,
         predictor=predictor,
-        **moved_by(mechanism, peers.spread, x),
+        **influences(mechanism, peers.spread, x),
     )
 
 
@@ -173,7 +173,7 @@ def geometry_of(plan: Plan, people: Floats) -> Geometry | None:
     return geometry(people, mechanism.transform)
 
 
-def foreseen_people(plan: Plan) -> Floats:
+def expected_people(plan: Plan) -> Floats:
     """People drawn from the study's design; where it is not declared, spread evenly over ranges and levels."""
     study, rng, n = plan.study, np.random.default_rng(0), min(plan.answering, FORESEEN)
     if not study.features:
@@ -197,10 +197,10 @@ def foresee_peers(plan: Plan, people: Floats) -> Estimate:
     scale = mechanism.scale(study.beliefs)
     if mechanism.estimator == "known-design":
         return Estimate(np.zeros(d), np.linalg.inv(np.asarray(mechanism.design)), scale / (n - 1))
-    return Estimate(np.zeros(d), foreseen_spread(mechanism, people), scale / max(n - d, 1))
+    return Estimate(np.zeros(d), expected_spread(mechanism, people), scale / max(n - d, 1))
 
 
-def foreseen_spread(mechanism: SumRelease, people: Floats) -> Floats:
+def expected_spread(mechanism: SumRelease, people: Floats) -> Floats:
     """M⁻¹ times the number of these people."""
     kx = grid_features(people)
     z = instruments(mechanism, kx)
@@ -314,7 +314,7 @@ class ShareGame(SumGame):
 def share_game(plan: Plan, people: Floats | None = None) -> ShareGame:
     """The game of a plan whose answers are shares. `people` take part, or are like those who do."""
     mechanism, beliefs = share_mechanism(plan)
-    x = foreseen_people(plan) if people is None else people
+    x = expected_people(plan) if people is None else people
     s = share_promise(plan, sum_geometry(plan, x), plan.answering)
     return ShareGame(
         beliefs=beliefs,
@@ -323,7 +323,7 @@ def share_game(plan: Plan, people: Floats | None = None) -> ShareGame:
         gap=float(pull(s).max()),
         liars=float(s.liars_expected[0]),
         privacy_cost=plan.study.privacy_cost(mechanism.epsilon),
-        **moved_by(mechanism, foreseen_spread(mechanism, x), x),
+        **influences(mechanism, expected_spread(mechanism, x), x),
     )
 
 
@@ -343,7 +343,7 @@ def share_promise(plan: Plan, geometry: Geometry, players: int) -> ShareSetting:
 
 
 @dataclass(frozen=True, eq=False)
-class Foreseen:
+class Expectations:
     """A player's expectations: of people like her, of everybody (her prediction), and of others' predictions."""
 
     alike: Floats
@@ -368,9 +368,9 @@ class AskedGame(SumGame):
         """The game of people with this centre and these mean features."""
         return replace(self, centre=centre, mean=mean)
 
-    def foresees(
+    def expectations(
         self, x: Floats, y: Floats, off: Floats | float = 0.0, aware: float = 1.0, steeper: float = 1.0
-    ) -> Foreseen:
+    ) -> Expectations:
         """Expectations of people with these answers whose own centre is `off` from the common one.
 
         aware is λ: 1 if they know what the others expect, 0 if they believe that the others think as they do. An answer
@@ -385,9 +385,11 @@ class AskedGame(SumGame):
         k = s * beliefs.sure**2 / variances
         prediction = mine + k * (y - mine - o)
         theirs = aware * self.centre + (1 - aware) * mine
-        return Foreseen(mine + o + s * (y - mine - o), prediction, theirs + k.mean() * (prediction - theirs))
+        return Expectations(
+            mine + o + s * (y - mine - o), prediction, theirs + k.mean() * (prediction - theirs)
+        )
 
-    def surprise(self, x: Floats, foreseen: Foreseen) -> Floats:
+    def surprise(self, x: Floats, foreseen: Expectations) -> Floats:
         """The expected Δ, clipping aside."""
         o = self.beliefs.offsets(x, self.mean)
         if self.mechanism.rule == SERUM:
@@ -396,7 +398,7 @@ class AskedGame(SumGame):
         centre = (foreseen.others - k * foreseen.prediction) / (1 - k)
         return np.asarray(foreseen.alike - centre - o)
 
-    def best_answers(self, x: Floats, truth: Floats, foreseen: Foreseen) -> Floats:
+    def best_answers(self, x: Floats, truth: Floats, foreseen: Expectations) -> Floats:
         """The best-paid answer on the scale; the truth where it pays as much."""
         found = self.surprise(x, foreseen)
         if self.mechanism.rule == SERUM:
@@ -433,7 +435,7 @@ class AskedGame(SumGame):
     def expected_share(self, x: Floats, y: Floats) -> Floats:
         """The expectation of what payments depend on, given this answer: for yes and no the surprise, otherwise q."""
         if self.mechanism.rule == SERUM:
-            return self.surprise(x, self.foresees(x, y))
+            return self.surprise(x, self.expectations(x, y))
         return self.own_prediction(x, y)
 
     def expected_payments(self, x: Floats, expected: Floats) -> Floats:
@@ -461,7 +463,7 @@ def asked_game(plan: Plan, people: Floats | None = None) -> AskedGame:
     mechanism, beliefs = plan.asked_mechanism, plan.study.levels
     if mechanism is None or beliefs is None:
         raise InputError(f"{plan.study.name!r} does not ask people what the others will say.")
-    x = foreseen_people(plan) if people is None else people
+    x = expected_people(plan) if people is None else people
     s = asked_setting(
         plan.study,
         mechanism,
@@ -478,7 +480,7 @@ def asked_game(plan: Plan, people: Floats | None = None) -> AskedGame:
         liars=float(s.liars_expected[0]),
         privacy_cost=plan.study.privacy_cost(mechanism.epsilon),
         mean=x.mean(axis=0),
-        **moved_by(mechanism, foreseen_spread(mechanism, x), x),
+        **influences(mechanism, expected_spread(mechanism, x), x),
     )
 
 

@@ -40,13 +40,13 @@ class Agent(ABC):
             f"{', '.join((*KINDS, *WORST, *SHARES))}."
         )
 
-    def both(self, players: Players, game: AskedGame, rng: np.random.Generator) -> tuple[Floats, Floats]:
+    def respond(self, players: Players, game: AskedGame, rng: np.random.Generator) -> tuple[Floats, Floats]:
         """Answers, NaN where somebody stays away, and predictions of the others' average answer, where asked for.
 
         By default a prediction is honest, whatever the answer is.
         """
         told = self.answers if game.levels else self.reports
-        foreseen = game.foresees(players.x, players.y)
+        foreseen = game.expectations(players.x, players.y)
         return told(players, cast(Any, game), rng), foreseen.prediction
 
     def weights(self, x: Floats, game: AnyGame) -> Floats | None:
@@ -277,8 +277,8 @@ class Denier(_OfShares):
     def answers(self, players: Players, game: ShareGame, rng: np.random.Generator) -> Floats:
         return np.full(len(players.y), -1.0)
 
-    def both(self, players: Players, game: AskedGame, rng: np.random.Generator) -> tuple[Floats, Floats]:
-        return np.full(len(players.y), -1.0), game.foresees(players.x, players.y).prediction
+    def respond(self, players: Players, game: AskedGame, rng: np.random.Generator) -> tuple[Floats, Floats]:
+        return np.full(len(players.y), -1.0), game.expectations(players.x, players.y).prediction
 
 
 @dataclass(frozen=True)
@@ -310,9 +310,9 @@ class Misbeliever(_OfShares):
         paid = game.expected_payments(players.x, game.expected_share(players.x, players.y, off))
         return best_answers(game, paid, players.y)
 
-    def both(self, players: Players, game: AskedGame, rng: np.random.Generator) -> tuple[Floats, Floats]:
+    def respond(self, players: Players, game: AskedGame, rng: np.random.Generator) -> tuple[Floats, Floats]:
         off = SCALE * self.scatter * rng.standard_normal(len(players.y))
-        foreseen = game.foresees(players.x, players.y, off, self.aware, self.steeper)
+        foreseen = game.expectations(players.x, players.y, off, self.aware, self.steeper)
         return game.best_answers(players.x, players.y, foreseen), foreseen.prediction
 
 
@@ -338,7 +338,7 @@ class Careless(_OfPredictions):
     predicts: float = 0.5
     name: ClassVar[str] = "careless"
 
-    def both(self, players: Players, game: AskedGame, rng: np.random.Generator) -> tuple[Floats, Floats]:
+    def respond(self, players: Players, game: AskedGame, rng: np.random.Generator) -> tuple[Floats, Floats]:
         return players.y, np.full(len(players.y), SCALE * self.predicts - 1)
 
 
@@ -352,7 +352,7 @@ class Colluder(_OfPredictions):
     says: float = 0.75
     name: ClassVar[str] = "colluder"
 
-    def both(self, players: Players, game: AskedGame, rng: np.random.Generator) -> tuple[Floats, Floats]:
+    def respond(self, players: Players, game: AskedGame, rng: np.random.Generator) -> tuple[Floats, Floats]:
         said = np.full(len(players.y), SCALE * self.says - 1)
         said = game.nearest(said) if game.levels else said
         return said, said

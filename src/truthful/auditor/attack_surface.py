@@ -118,19 +118,21 @@ def _level(X: bytes, mechanism: AskedRelease, beliefs: LevelBeliefs) -> Level:
 
 
 @dataclass(frozen=True)
-class Asked:
+class SpentQuery:
     """A query of a release, and the epsilon spent on it."""
 
     query: Query
     epsilon: Fraction
 
 
-def overhear(product: Product, sums: Sums, mechanism: Attacked, beliefs: Believed) -> tuple[Asked, ...]:
+def spent_queries(
+    product: Product, sums: Sums, mechanism: Attacked, beliefs: Believed
+) -> tuple[SpentQuery, ...]:
     """The queries of a release, in their order, each with its epsilon."""
-    asked: list[Asked] = []
+    asked: list[SpentQuery] = []
 
     def listen(query: Query, epsilon: Fraction) -> Sequence[int]:
-        asked.append(Asked(query, epsilon))
+        asked.append(SpentQuery(query, epsilon))
         return query.value
 
     product.release(sums, mechanism, beliefs, listen)

@@ -8,7 +8,7 @@ import numpy as np
 
 from truthful import check
 from truthful.asked_release import AskedRelease, largest_gain
-from truthful.auditor.attack_surface import Attacked, Audit, Believed, Finding, Product, level, overhear
+from truthful.auditor.attack_surface import Attacked, Audit, Believed, Finding, Product, level, spent_queries
 from truthful.auditor.neighbours import release_findings, worst_neighbours
 from truthful.auditor.noise_tests import (
     black_box_finding,
@@ -54,7 +54,7 @@ def audit(plan: Plan, *, seed: int, samples: int = SAMPLES, product: Product | N
     mechanism, beliefs, bits = plan.mechanism, plan.study.believed, SeededBits(seed)
     worst = worst_neighbours(product, mechanism, beliefs, plan.players, seed)
     whole = worst.neighbours[0]
-    noises = draw_noise(product, overhear(product, whole, mechanism, beliefs), bits, samples)
+    noises = draw_noise(product, spent_queries(product, whole, mechanism, beliefs), bits, samples)
     findings = (
         *release_findings(product, mechanism, beliefs, worst),
         law_finding(noises),

@@ -24,12 +24,12 @@ import numpy as np
 
 from truthful.asked_release import AskedRelease
 from truthful.auditor.attack_surface import (
-    Asked,
     Attacked,
     Believed,
     Finding,
     Product,
-    overhear,
+    SpentQuery,
+    spent_queries,
     unprotected_parts,
 )
 from truthful.check import Floats
@@ -126,7 +126,7 @@ def worst_neighbours(
     return attack
 
 
-def exact_loss(before: Sequence[Asked], after: Sequence[Asked]) -> Fraction:
+def exact_loss(before: Sequence[SpentQuery], after: Sequence[SpentQuery]) -> Fraction:
     """The largest privacy loss over all possible releases of two neighbours, rounded up minimally."""
     return sum(
         (
@@ -148,7 +148,7 @@ def release_findings(
     product: Product, mechanism: Attacked, beliefs: Believed, worst: Search
 ) -> tuple[Finding, ...]:
     """Findings from the worst neighbours on a whole release: its sensitivity, its loss, the sum of its epsilons."""
-    before, after = (overhear(product, sums, mechanism, beliefs) for sums in worst.neighbours)
+    before, after = (spent_queries(product, sums, mechanism, beliefs) for sums in worst.neighbours)
     epsilon, loss, queries = mechanism.epsilon, exact_loss(before, after), len(before)
     spent = sum((one.epsilon for one in before), Fraction(0))
     public = "matrix, count" if mechanism.protects == "answers" else "count"

@@ -21,7 +21,7 @@ import numpy.typing as npt
 from scipy import special, stats
 
 from truthful.asked_release import AskedRelease
-from truthful.auditor.attack_surface import Asked, Attacked, Believed, Finding, Product
+from truthful.auditor.attack_surface import Attacked, Believed, Finding, Product, SpentQuery
 from truthful.check import Floats
 from truthful.lattice import Bits
 from truthful.moments import PRODUCT, TRANSFORM_UNIT
@@ -60,7 +60,7 @@ class DrawnNoise:
         return d if self.norm == "l2" else 3 * d / (d + 2)
 
 
-def draw_noise(product: Product, asked: Sequence[Asked], bits: Bits, samples: int) -> list[DrawnNoise]:
+def draw_noise(product: Product, asked: Sequence[SpentQuery], bits: Bits, samples: int) -> list[DrawnNoise]:
     """The noise of every query, from as many releases of the same known data as give about `samples` numbers."""
     if not asked:
         return []
@@ -73,13 +73,13 @@ def draw_noise(product: Product, asked: Sequence[Asked], bits: Bits, samples: in
 
 
 def noises_of(
-    asked: Sequence[Sequence[Asked]], answers: Sequence[Sequence[Sequence[int]]]
+    asked: Sequence[Sequence[SpentQuery]], answers: Sequence[Sequence[Sequence[int]]]
 ) -> list[DrawnNoise]:
     """The noise of every query: the answers of several releases, less the exact values."""
     return list(map(_noise, zip(*asked, strict=True), zip(*answers, strict=True)))
 
 
-def _noise(asked: Sequence[Asked], released: Sequence[Sequence[int]]) -> DrawnNoise:
+def _noise(asked: Sequence[SpentQuery], released: Sequence[Sequence[int]]) -> DrawnNoise:
     k = np.array(
         [
             [answer - value for answer, value in zip(answers, one.query.value, strict=True)]
@@ -133,8 +133,8 @@ def law_finding(noises: Sequence[DrawnNoise]) -> Finding:
 
 def independence_finding(noises: Sequence[DrawnNoise]) -> Finding:
     """Whether the noises of one release are independent of each other, and each release of the one before."""
-    tests = [_together(one, other) for one, other in combinations(noises, 2)]
-    tests += [_together(noise[1:], noise[:-1]) for noise in noises]
+    tests = [_dependence(one, other) for one, other in combinations(noises, 2)]
+    tests += [_dependence(noise[1:], noise[:-1]) for noise in noises]
     return _finding("independence", "every query of every release has its own noise", chain(*tests))
 
 
@@ -175,7 +175,7 @@ def _law(noise: DrawnNoise) -> Iterator[PValue]:
     yield "lowest bits", float(stats.chisquare(counts).pvalue)
 
 
-def _together(one: DrawnNoise, other: DrawnNoise) -> Iterator[PValue]:
+def _dependence(one: DrawnNoise, other: DrawnNoise) -> Iterator[PValue]:
     """For independent directions u, u', E[uu'ᵀ] = 0, and the variance of an entry is the product of both variances."""
     N, d, e = len(one.lengths), one.dimension, other.dimension
     mean = one.directions.T @ other.directions / N
@@ -200,9 +200,9 @@ def _caught_error(numbers: int, tests: int) -> float:
 
 
 EPSILON = 1.0
-# So many that no eigenvalue of XᵀX is lost in its noise, nor raised to its floor.
+# Enough people that no eigenvalue of XᵀX is lost in its noise or raised to its floor.
 CROWD = 500
-# Of the draws; a matrix without noise is seen at once.
+# For records a fourth of the draws is enough: a matrix without noise shows at once.
 SHARE_FOR_RECORDS = 4
 RISK = 1e-6
 UNCLIPPED = 1e9
@@ -268,7 +268,7 @@ def _scores(one: Floats, other: Floats) -> Iterator[Feature]:
     """
     centres, others = np.median(one, axis=0), np.median(other, axis=0)
     spreads = np.linalg.norm(one - centres, axis=2).mean(axis=0)
-    scales = np.where(spreads > 0, spreads, 1.0)  # what does not vary tells all, or nothing
+    scales = np.where(spreads > 0, spreads, 1.0)  # a constant feature decides at once, or says nothing
 
     def each(draws: Floats) -> Floats:
         lengths = [np.linalg.norm(draws - centre, axis=2) for centre in (others, centres)]
@@ -334,14 +334,14 @@ def black_box_finding(
             seen.append(rows if estimate.predictions is None else _with_predictions(rows, estimate))
         return np.array(seen)
 
-    # Answers that cancel out, so that the estimate is 0, and the same with the first of them turned.
+    # Answers that cancel out, so that the estimate is 0, and the same with the sign of the first changed.
     X, y = np.repeat(axes, 3, axis=0), np.tile([Y, -Y, 0.0], d)
     if isinstance(tiny, AskedRelease):
         y = np.stack([y, y], axis=1)
     turned = np.concatenate([-y[:1], y[1:]])
     bounds = [attack(*(releases(X, said, samples) for said in (y, turned)))]
     if mechanism.protects == "records":
-        # In a crowd along every axis a record is turned onto another axis, or shortened if there is none.
+        # In a crowd along every axis, a record moves to another axis, or is shortened if there is none.
         X, y = np.vstack([X, *[axes] * (CROWD // d)]), np.append(y, np.full(CROWD // d * d, Y / 2))
         moved = np.vstack([axes[-1:] if d > 1 else 0.35 * axes, X[1:]])
         neighbours, draws = ((X, y), (moved, np.array([-Y, *y[1:]]))), samples // SHARE_FOR_RECORDS

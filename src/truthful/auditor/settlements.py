@@ -29,11 +29,11 @@ import numpy as np
 
 from truthful.asked_release import AskedRelease
 from truthful.auditor.attack_surface import (
-    Asked,
     Attacked,
     Believed,
     Finding,
     Product,
+    SpentQuery,
     answers_of,
     visible_parts,
 )
@@ -43,20 +43,20 @@ from truthful.auditor.trial_settlements import (
     ABSURD,
     TrialSettlement,
     absurd_reports,
-    asked_for,
+    clip_reports,
     exact_sums,
-    in_range,
     interrupt_settlement,
     invented_reports,
+    make_absurd,
     normalise_reports,
     on_bad_for,
     outcome,
-    place,
     plant_answers,
+    prediction_columns,
     read_predictions,
+    replace_answers,
     settle_trial,
-    shout,
-    with_answers,
+    trial_directory,
 )
 from truthful.check import Floats
 from truthful.errors import InputError, Refused, TruthfulError
@@ -79,9 +79,9 @@ from truthful.settlement.draw import Draw
 from truthful.study.credibility import ShareBeliefs
 
 FEWEST_SETTLEMENTS = 40
-SAMPLES_A_SETTLEMENT = 40  # a settlement takes as long as so many releases
-WATCHED = 6  # players whose predictions are made again in rational numbers
-ROUNDING = 1e-12  # by so much predictions in floats may differ from rational ones, and from each other
+SAMPLES_A_SETTLEMENT = 40  # a settlement takes as long as this many releases
+WATCHED = 6  # players whose predictions are recomputed in rational numbers
+ROUNDING = 1e-12  # predictions in floats may differ by this from rational ones, and from each other
 KEY_BITS = 8 * KEY_BYTES
 
 Integers = tuple[int, ...]
@@ -101,13 +101,13 @@ def drawn_findings(product: Product, plan: Plan, seed: int, samples: int) -> tup
     return _reports_finding(product, plan, reports, [same for *_, same in drawn]), noise
 
 
-def _draw_once(product: Product, plan: Plan, reports: Any) -> tuple[Draw, tuple[Asked, ...], bool]:
+def _draw_once(product: Product, plan: Plan, reports: Any) -> tuple[Draw, tuple[SpentQuery, ...], bool]:
     """A draw, the queries it should answer, and whether it was made from exactly those statistics."""
-    with place(plan) as (there, out):
+    with trial_directory(plan) as (there, out):
         draw, used = interrupt_settlement(product, there, reports, out, on_bad=on_bad_for(plan.study))
         sums = exact_sums(product, there, reports)
         epsilon, queries = Fraction(plan.mechanism.epsilon), plan.mechanism.queries(sums, plan.study.believed)
-        asked = tuple(Asked(query, epsilon * query.share) for query in queries)
+        asked = tuple(SpentQuery(query, epsilon * query.share) for query in queries)
     return draw, asked, used == sums.digest()
 
 
@@ -121,7 +121,7 @@ def _reports_finding(product: Product, plan: Plan, reports: Any, same: list[bool
     faults += [
         f"absurd reports settled with on_bad = {on_bad!r}"
         for on_bad in refusing
-        if not _is_refused(product, plan, shout(plan.study, reports), on_bad)
+        if not _is_refused(product, plan, make_absurd(plan.study, reports), on_bad)
     ]
     claim = f"settlements move numbers of {ABSURD:g} into their ranges, or refuse them, as they are told"
     used = "clipped reports" if moved else "the reports"
@@ -139,7 +139,7 @@ def _reports_finding(product: Product, plan: Plan, reports: Any, same: list[bool
 
 def _is_refused(product: Product, plan: Plan, reports: Any, on_bad: str) -> bool:
     """Whether a settlement that must not clip refuses absurd reports, and leaves no files."""
-    with place(plan) as (there, out):
+    with trial_directory(plan) as (there, out):
         try:
             product.settle(there, reports, out=out, on_bad=on_bad)
         except TruthfulError:
@@ -151,7 +151,7 @@ def settled_findings(product: Product, plan: Plan, seed: int) -> tuple[Finding, 
     """Findings on releases and payments: whether they follow from what they may; and on what is not protected."""
     reports = absurd_reports(plan, seed)
     real = settle_trial(product, plan, reports)
-    # What would be released with hardly any noise, and what was with all of it.
+    # The same settlement with hardly any noise, and with all of it.
     clear, noisy = (
         settle_trial(product, plan, reports, answers)
         for answers in (plant_answers(product, plan, reports), real.draw.answers)
@@ -193,11 +193,11 @@ def _release_finding(
 
 def _payments_finding(plan: Plan, reports: Any, found: TrialSettlement) -> Finding:
     """Whether everybody's payment follows from the release and her own record."""
-    values, faulty = in_range(plan.study, reports), 0
+    values, faulty = clip_reports(plan.study, reports), 0
     for place_of, player in enumerate(reports["player"].to_pylist()):
         receipt = found.receipts[player]
         used: dict[str, object] = {**receipt.features, plan.study.response.name: receipt.report}
-        used |= dict.fromkeys(asked_for(plan.study), receipt.prediction)
+        used |= dict.fromkeys(prediction_columns(plan.study), receipt.prediction)
         hers = {name: column[place_of] for name, column in values.items()}
         faulty += used != hers or not _verifies(found.release, receipt)
     return Finding(
@@ -225,7 +225,7 @@ def _own_finding(product: Product, plan: Plan, reports: Any) -> Finding:
     for player in watched:
         name, told, vectors = reports["player"][player].as_py(), [], []
         for answer in (study.response.low, study.response.high):
-            changed = with_answers(study, reports, answer, player)
+            changed = replace_answers(study, reports, answer, player)
             drawn = plant_answers(product, plan, changed, player)
             estimate = mechanism.estimate(drawn, sums.count, beliefs, sums.matrix)
             X, y = normalise_reports(study, changed)
@@ -289,7 +289,7 @@ def _others_finding(
 
 def _with_another(plan: Plan, reports: Any, place_of: int) -> Any:
     """The reports with one changed: the far end of the range and, where records are protected, other features."""
-    response, values = plan.study.response, in_range(plan.study, reports)
+    response, values = plan.study.response, clip_reports(plan.study, reports)
     answers = values[response.name]
     if plan.mechanism.protects == "records":
         for name, column in values.items():
@@ -297,7 +297,7 @@ def _with_another(plan: Plan, reports: Any, place_of: int) -> Any:
             at = reports.column_names.index(name)
             reports = reports.set_column(at, name, [column.tolist()])
     end = response.high if 2 * answers[place_of] < response.low + response.high else response.low
-    return with_answers(plan.study, reports, end, place_of)
+    return replace_answers(plan.study, reports, end, place_of)
 
 
 def checks_finding(product: Product, plan: Plan, seed: int) -> Finding:
@@ -309,14 +309,14 @@ def checks_finding(product: Product, plan: Plan, seed: int) -> Finding:
     study, reports = plan.study, absurd_reports(plan, seed)
     drawn = plant_answers(product, plan, reports)
     alike = reports.take([0] * reports.num_rows).set_column(0, "player", reports["player"])
-    # People, and whether less than was promised is accepted for them.
+    # People, and whether weaker guarantees than promised are accepted for them.
     groups = {
         "good": [(reports, True)],
         "fewer than planned": [(reports, False)],
         "few": [(reports.slice(0, 3), True)],
         "alike": [(alike, True)],
     }
-    if plan.mechanism.estimator == "noisy-statistics":  # then features may not decide anything either
+    if plan.mechanism.estimator == "noisy-statistics":  # then no decision may depend on features either
         groups["good"] += groups.pop("alike")
     faults, outcomes = [], 0
     for name, several in groups.items():
@@ -327,7 +327,7 @@ def checks_finding(product: Product, plan: Plan, seed: int) -> Finding:
             )
             first = ABSURD if on_bad_for(study) == "clip" else low[0]
             for answers in (np.array([first, *low[1:]]), high):
-                found.add(outcome(product, plan, with_answers(study, people, answers), drawn, accept_less))
+                found.add(outcome(product, plan, replace_answers(study, people, answers), drawn, accept_less))
                 outcomes += 1
         if len(found) > 1:
             faults.append(f"{len(found)} outcomes for people who are {name}")
@@ -376,7 +376,7 @@ def _features_findings(plan: Plan, reports: Any, found: TrialSettlement) -> tupl
 def restart_finding(product: Product, plan: Plan, seed: int) -> Finding:
     """Whether a settlement that is interrupted twice releases its first draw, exactly once."""
     reports, faults = invented_reports(plan, seed), []
-    with place(plan) as (there, out):
+    with trial_directory(plan) as (there, out):
         drawn = [interrupt_settlement(product, there, reports, out)[0] for _ in range(2)]
         release = product.settle(there, reports, out=out, on_bad="error").release
         more = () if release.predictions is None else (int(release.predictions.total),)
@@ -407,7 +407,7 @@ def randomness_finding(product: Product, plan: Plan, seed: int) -> Finding:
     reports = invented_reports(plan, seed)
     changed = _with_another(plan, reports, 2)
     one, same, other, next_to, rehearsed, again = (
-        _from_bytes(product, plan, *given)
+        _draw_from_bytes(product, plan, *given)
         for given in (
             (reports, seed, None),
             (reports, seed, None),
@@ -419,7 +419,7 @@ def randomness_finding(product: Product, plan: Plan, seed: int) -> Finding:
     )
     complaints = {
         "chance that is not the operating system's": one.draw.answers != same.draw.answers,
-        # Of noise of a scale of 2^30 steps any part agrees by chance once in 2^30.
+        # At a scale of 2^30 steps, a part of two noises agrees by chance once in 2^30.
         "chance that a restarted program repeats": any(map(eq, one.noise, other.noise)),
         "noise that other reports have too": any(map(eq, one.noise, next_to.noise)),
         f"a key of fewer than {KEY_BITS} random bits": not one.keys or not other.keys,
@@ -441,7 +441,7 @@ def randomness_finding(product: Product, plan: Plan, seed: int) -> Finding:
 
 
 @dataclass(frozen=True)
-class FromBytes:
+class DrawFromBytes:
     """A first settlement's draw, its noise, how often the bits of a whole key were taken at once, and whether
     everything else was drawn from a seed."""
 
@@ -451,9 +451,11 @@ class FromBytes:
     rehearsal: bool
 
 
-def _from_bytes(product: Product, plan: Plan, reports: Any, stream: int, rehearsal: int | None) -> FromBytes:
+def _draw_from_bytes(
+    product: Product, plan: Plan, reports: Any, stream: int, rehearsal: int | None
+) -> DrawFromBytes:
     """A settlement whose operating system's bytes come from a stream."""
-    with place(plan) as (there, out), _system_bytes(stream) as taken:
+    with trial_directory(plan) as (there, out), _system_bytes(stream) as taken:
         draw, _ = interrupt_settlement(product, there, reports, out, rehearsal)
     queries = plan.mechanism.queries(exact_sums(product, plan, reports), plan.study.believed)
     noise = (
@@ -461,7 +463,7 @@ def _from_bytes(product: Product, plan: Plan, reports: Any, stream: int, rehears
         for query, answer in zip(queries, draw.answers, strict=True)
         for value, k in zip(query.value, answer, strict=True)
     )
-    return FromBytes(draw, tuple(noise), taken.count(KEY_BITS), draw.secret == str(rehearsal))
+    return DrawFromBytes(draw, tuple(noise), taken.count(KEY_BITS), draw.secret == str(rehearsal))
 
 
 @contextmanager
@@ -489,7 +491,7 @@ def exact_predictions(
     found = [(1 + p) / 2 if isinstance(beliefs, ShareBeliefs) else p]
     if isinstance(mechanism, AskedRelease):
         km = int(grid_responses(y[[player], 1], beliefs.response_bound)[0])
-        # The released sum less her own, over how many they are.
+        # The released sum less her own, divided by the number of others.
         total = Fraction(estimate.predictions or 0) / (Fraction(mechanism.ratio) * GRID)
         found.append((total - km) / (GRID * (len(y) - 1)))
     return found

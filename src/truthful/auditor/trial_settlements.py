@@ -42,7 +42,7 @@ from truthful.study import Study
 from truthful.study.declaration import PREDICTION
 from truthful.study.features import Levels, draw_columns
 
-# More show nothing new; of fewer, some would be too much of what is known of people like them.
+# More people show nothing new; among fewer, some would have too much weight in the predictions for people like them.
 FEWEST_PLAYERS, PLAYERS_A_LEVEL, PLAYERS_A_COLUMN = 64, 14, 10
 ABSURD = 1e9  # a report, or a feature, that only clipping keeps harmless
 LONGEST = 1 + 1e-9  # vectors up to here are in the ball but for rounding
@@ -90,14 +90,14 @@ def on_bad_for(study: Study) -> str:
 def absurd_reports(plan: Plan, seed: int) -> Any:
     """Invented reports, the first two absurd; all are good where nothing can be clipped."""
     reports = invented_reports(plan, seed)
-    return shout(plan.study, reports) if on_bad_for(plan.study) == "clip" else reports
+    return make_absurd(plan.study, reports) if on_bad_for(plan.study) == "clip" else reports
 
 
-def shout(study: Study, reports: Any) -> Any:
+def make_absurd(study: Study, reports: Any) -> Any:
     """The reports with numbers of 1e9 for the first player, and of −1e9 for the second."""
     shouted = {name: np.array(reports[name].to_pylist()) for name in reports.column_names}
     numbers = [feature.name for feature in study.features if feature.levels is None]
-    said = (study.response.name, *asked_for(study))
+    said = (study.response.name, *prediction_columns(study))
     for name in (*numbers, *said):
         shouted[name][:2] = 0.0
     for name in (*numbers[:1], *said):
@@ -105,18 +105,18 @@ def shout(study: Study, reports: Any) -> Any:
     return pa.table(shouted)
 
 
-def asked_for(study: Study) -> tuple[str, ...]:
+def prediction_columns(study: Study) -> tuple[str, ...]:
     """The column of predictions, where people are asked for them."""
     return () if study.levels is None else (PREDICTION,)
 
 
-def with_answers(
+def replace_answers(
     study: Study, reports: Any, answers: float | Floats, players: int | slice = slice(None)
 ) -> Any:
     """The same people with other answers, all or one of them, and predictions at the same places of their range."""
     low, high = study.response.low, study.response.high
-    columns, values = {study.response.name: answers}, in_range(study, reports)
-    for name in asked_for(study):
+    columns, values = {study.response.name: answers}, clip_reports(study, reports)
+    for name in prediction_columns(study):
         least, most = study.prediction_range
         columns[name] = least + (most - least) * (answers - low) / (high - low)
     for name, said in columns.items():
@@ -125,11 +125,11 @@ def with_answers(
     return reports
 
 
-def in_range(study: Study, reports: Any) -> dict[str, Any]:
+def clip_reports(study: Study, reports: Any) -> dict[str, Any]:
     """Features and responses as a settlement must use them: every number moved into its range."""
     ranges = {feature.name: (feature.low, feature.high) for feature in study.features}
     ranges[study.response.name] = study.response.low, study.response.high
-    ranges |= dict.fromkeys(asked_for(study), study.prediction_range)
+    ranges |= dict.fromkeys(prediction_columns(study), study.prediction_range)
     values = {name: np.array(reports[name].to_pylist()) for name in ranges}
     for name, (low, high) in ranges.items():
         if low is not None:
@@ -141,9 +141,9 @@ def in_range(study: Study, reports: Any) -> dict[str, Any]:
 
 def normalise_reports(study: Study, reports: Any) -> tuple[Floats, Floats]:
     """X and y of the reports as they must be used, y with predictions where people are asked for them."""
-    values = in_range(study, reports)
+    values = clip_reports(study, reports)
     response = values.pop(study.response.name)
-    predictions = [study.normalise_predictions(values.pop(name)) for name in asked_for(study)]
+    predictions = [study.normalise_predictions(values.pop(name)) for name in prediction_columns(study)]
     X = study.normalise(values, len(response))
     y = study.normalise_response(response, X)
     return X, np.stack([y, *predictions], axis=1) if predictions else y
@@ -215,12 +215,12 @@ def settle_trial(
 ) -> TrialSettlement:
     """A whole settlement, with its own draw or with these answers planted."""
     said = list[object]()
-    with place(plan) as (there, out):
+    with trial_directory(plan) as (there, out):
 
         def listen(stage: str, done: int, rows: int | None) -> None:
             said.append((stage, done, rows))
 
-        with overheard(answers) as draws, _listen(said):
+        with record_draws(answers) as draws, _record_output(said):
             settled = product.settle(
                 there,
                 reports,
@@ -252,7 +252,7 @@ def read_predictions(
 ) -> list[float]:
     """The others' prediction for a player by her receipt and, where people are asked for predictions, their mean
     prediction, their mean answer and the surprise."""
-    with place(plan) as (there, out):
+    with trial_directory(plan) as (there, out):
         kept = out.with_name(RECEIPTS)
 
         def interrupt(stage: str, done: int, rows: int | None) -> None:
@@ -261,7 +261,7 @@ def read_predictions(
                 kept.hardlink_to(open_target(out).unfinished / RECEIPTS)
                 raise Interrupted
 
-        with suppress(Interrupted), overheard(answers):
+        with suppress(Interrupted), record_draws(answers):
             product.settle(there, reports, out=out, on_bad=on_bad_for(plan.study), progress=interrupt)
         receipts = pa.parquet.read_table(kept)
     receipt = find_receipt(receipts, player)
@@ -279,14 +279,14 @@ def interrupt_settlement(
         if stage == "payments":
             raise Interrupted
 
-    with suppress(Interrupted), overheard() as draws:
+    with suppress(Interrupted), record_draws() as draws:
         product.settle(plan, reports, out=out, on_bad=on_bad, seed=seed, progress=interrupt)
     (drawn,) = draws
     return drawn
 
 
 @contextmanager
-def overheard(planted: Answers | None = None) -> Iterator[list[tuple[Draw, str]]]:
+def record_draws(planted: Answers | None = None) -> Iterator[list[tuple[Draw, str]]]:
     """The draws that settlements make meanwhile, and the hashes of their statistics; planted answers replace their own.
 
     A planted draw has a name of its own, so that nothing else that is drawn differs either.
@@ -308,7 +308,7 @@ def overheard(planted: Answers | None = None) -> Iterator[list[tuple[Draw, str]]
 
 
 @contextmanager
-def place(plan: Plan) -> Iterator[tuple[Plan, Path]]:
+def trial_directory(plan: Plan) -> Iterator[tuple[Plan, Path]]:
     """A temporary directory for a settlement and its ledger, so that the study's own ledger is left alone.
 
     The plan there allows as many players as are invented, and has no cap: a cap is promised for the plan's players.
@@ -329,7 +329,7 @@ def place(plan: Plan) -> Iterator[tuple[Plan, Path]]:
         def guarantees_for(players: int, geometry: Geometry | None = None) -> Guarantees:
             return _guarantees(plan, players, pickle.dumps(geometry))
 
-        # What can be guaranteed for the same people is worked out once.
+        # The guarantees for the same people are computed once.
         object.__setattr__(there, "guarantees_for", guarantees_for)
         yield there, Path(directory) / "out"
 
@@ -340,7 +340,7 @@ def _guarantees(plan: Plan, players: int, geometry: bytes) -> Guarantees:
 
 
 @contextmanager
-def _listen(said: list[object]) -> Iterator[None]:
+def _record_output(said: list[object]) -> Iterator[None]:
     """Note all that is printed and every warning."""
     printed = io.StringIO()
     with redirect_stdout(printed), redirect_stderr(printed), warnings.catch_warnings(record=True) as warned:

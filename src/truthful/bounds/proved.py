@@ -106,7 +106,7 @@ def gap(s: Setting) -> Floats:
 
 def _declared_gap(s: Setting) -> Floats:
     """g, computed once for all payments."""
-    return s.once("gap", GAPS[s.estimator])
+    return s.memoise("gap", GAPS[s.estimator])
 
 
 def truthfulness(s: Setting) -> Floats:

@@ -172,7 +172,7 @@ class Setting:
         found.__dict__.update(self.__dict__, **changes)
         return found
 
-    def once(self, name: str, compute: Callable[[Setting], Floats]) -> Floats:
+    def memoise(self, name: str, compute: Callable[[Setting], Floats]) -> Floats:
         """Compute once per name. The value may not depend on payments or on Γ."""
         if name not in self.kept:
             self.kept[name] = compute(self)
@@ -204,7 +204,7 @@ class Setting:
 
         Only people with such a cost lie, whatever θ is: on average at most κ = n(1 − F(τ)) of n.
         """
-        return self.once("above_threshold", _above_threshold)
+        return self.memoise("above_threshold", _above_threshold)
 
     @property
     def privacy_cost(self) -> Numbers:

@@ -62,7 +62,7 @@ class Forest:
     """What the axis says; by default that it is the change of the response."""
 
     @property
-    def shown(self) -> tuple[Effect, ...]:
+    def rows(self) -> tuple[Effect, ...]:
         """The effects that get a row, in their order: if there are too many, the largest."""
         largest = sorted(self.effects, key=lambda effect: -abs(effect.value))[:MOST_ROWS]
         return tuple(effect for effect in self.effects if effect in largest)
@@ -78,7 +78,7 @@ class Forest:
     @property
     def _labels(self) -> list[str]:
         """The names of the rows, in lines that fit."""
-        return ["\n".join(drawing.wrap(effect.label, LETTERS, LINES)) for effect in self.shown]
+        return ["\n".join(drawing.wrap(effect.label, LETTERS, LINES)) for effect in self.rows]
 
     @property
     def _heights(self) -> list[float]:
@@ -87,7 +87,7 @@ class Forest:
 
     def describe(self) -> str:
         """The chart in words."""
-        rows = "; ".join(effect.describe() for effect in self.shown)
+        rows = "; ".join(effect.describe() for effect in self.rows)
         return f"{rows}. Filled markers: the whole interval is on one side of zero."
 
     def paint(self, figure: Figure) -> None:
@@ -95,7 +95,7 @@ class Forest:
         heights, height = self._heights, self.height
         axes = figure.add_axes((LABELS, 0.5 / height, 0.97 - LABELS, (sum(heights) + 0.06) / height))
         axes.set_ylim(sum(heights), -0.06)
-        ends = [0.0, *(end for effect in self.shown for end in (effect.low, effect.high))]
+        ends = [0.0, *(end for effect in self.rows for end in (effect.low, effect.high))]
         room = 0.04 * (max(ends) - min(ends)) or 1.0
         axes.set_xlim(min(ends) - room, max(ends) + room)
         axes.locator_params(axis="x", nbins=5)
@@ -105,7 +105,7 @@ class Forest:
         drawing.hide_left(axes)
         axes.axvline(0, color=GREY, linewidth=1.2)
         looks: Any = {"markersize": 6.5, "color": BLUE, "markeredgewidth": 1.6}
-        for middle, effect in zip(middles, self.shown, strict=True):
+        for middle, effect in zip(middles, self.rows, strict=True):
             axes.plot([effect.low, effect.high], [middle] * 2, color=BLUE, linewidth=2.4)
             axes.plot(effect.value, middle, "o", markerfacecolor=BLUE if effect.sure else "white", **looks)
         axes.set_xlabel(self.axis or f"Change of “{drawing.shorten(self.response, 30)}”", labelpad=5)

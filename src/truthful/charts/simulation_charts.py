@@ -80,7 +80,7 @@ class EarningsChart:
     currency: str
 
     @property
-    def shown(self) -> list[Earnings]:
+    def rows(self) -> list[Earnings]:
         """The kinds of whom somebody took part."""
         return [one for one in self.kinds if math.isfinite(one.payment.value)]
 
@@ -88,13 +88,13 @@ class EarningsChart:
 
     @property
     def height(self) -> float:
-        return MARGIN + ROW * len(self.shown)
+        return MARGIN + ROW * len(self.rows)
 
     def describe(self) -> str:
         """The chart in words."""
         said = "; ".join(
             f"{one.agent}: paid {_describe(one.payment)} each, {_describe(one.gain)} over the truth"
-            for one in self.shown
+            for one in self.rows
         )
         return f"Means in {self.currency} with 95% intervals. {said}."
 
@@ -102,10 +102,10 @@ class EarningsChart:
         """Two panels, a row for each kind: its name above its intervals."""
         wide, height = 0.43, self.height
         for left, name, words in ((0.04, "payment", "Paid each"), (0.54, "gain", "Lying earned")):
-            place = (left, 0.5 / height, wide, ROW * len(self.shown) / height)
+            place = (left, 0.5 / height, wide, ROW * len(self.rows) / height)
             axes = figure.add_axes(place)
             axes.set_title(f"{words}, {self.currency}")
-            self._panel(axes, [getattr(one, name) for one in self.shown])
+            self._panel(axes, [getattr(one, name) for one in self.rows])
             if name == "gain":
                 axes.axvline(0, color=GREY, linewidth=1.2)
                 axes.set_xlabel("more than the truth would", labelpad=4)
@@ -114,7 +114,7 @@ class EarningsChart:
         spreads = [SURELY * one.error if math.isfinite(one.error) else 0.0 for one in means]
         ends = [one.value + sign * off for one, off in zip(means, spreads, strict=True) for sign in (-1, 1)]
         # Where all are the same, a thousandth of a payment is still a difference to look at.
-        least = 1e-3 * max(abs(one.payment.value) for one in self.shown)
+        least = 1e-3 * max(abs(one.payment.value) for one in self.rows)
         room = max(0.08 * (max(ends) - min(ends)), least, 1e-9)
         axes.set_xlim(min(ends) - room, max(ends) + room)
         axes.set_ylim(len(means), 0)
@@ -122,7 +122,7 @@ class EarningsChart:
         drawing.hide_left(axes)
         axes.locator_params(axis="x", nbins=3)
         drawing.label_ticks(axes.xaxis, max(ends) - min(ends) + 2 * room)
-        for row, (kind, one, off) in enumerate(zip(self.shown, means, spreads, strict=True)):
+        for row, (kind, one, off) in enumerate(zip(self.rows, means, spreads, strict=True)):
             words = drawing.shorten(kind.agent, LONGEST_LABEL)
             axes.annotate(words, (0, row + 0.3), xycoords=("axes fraction", "data"), va="center", bbox=CLEAR)
             axes.plot([one.value - off, one.value + off], [row + 0.72] * 2, color=BLUE, linewidth=2.4)

@@ -17,10 +17,10 @@ from truthful.guarantees.records import (
     GIVEN_FEATURES,
     SHADED,
     TRUTHFUL_PEERS,
-    Promised,
+    GuaranteeParts,
     Truthfulness,
     shadings,
-    steps_told,
+    step_lies,
 )
 from truthful.guarantees.share_guarantees import error_bounds
 from truthful.study import Study
@@ -38,12 +38,14 @@ AGREED_STRICT = (
 
 def promise_predictions(
     study: Study, mechanism: AskedRelease, s: AskedSetting, payable: int, precise: bool
-) -> Promised:
+) -> GuaranteeParts:
     truth = (_strict_truth if s.beliefs.strict else _asked_truth)(study, mechanism, s)
     average, most = (payable * each for each in _asked_payments(s, mechanism))
     least = max(0.0, _least_expected(s, mechanism) - ROUNDING)
     joining = least / study.privacy_cost(mechanism.epsilon)
-    return Promised(truth, joining, (average, most, math.inf), error_bounds(study, mechanism, s, precise))
+    return GuaranteeParts(
+        truth, joining, (average, most, math.inf), error_bounds(study, mechanism, s, precise)
+    )
 
 
 def asked_setting(
@@ -151,7 +153,7 @@ def _asked_shading(study: Study, mechanism: AskedRelease, beliefs: LevelBeliefs)
     b, pay = mechanism.score_weight, mechanism.base_payment + mechanism.prediction_payment
     if not beliefs.strict or beliefs.shares is None:
         levels = None if beliefs.shares is None else beliefs.shares.levels
-        steps = np.array(SHADED) if levels is None else steps_told(levels)
+        steps = np.array(SHADED) if levels is None else step_lies(levels)
         unit = SCALE * study.response_unit if levels is None else levels - 1
         return {
             "typical_pay": pay,

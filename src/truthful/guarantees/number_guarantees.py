@@ -37,7 +37,7 @@ from truthful.guarantees.records import (
     SHADED,
     TRUTHFUL_PEERS,
     ErrorBounds,
-    Promised,
+    GuaranteeParts,
     Truthfulness,
     finite_or_none,
     shadings,
@@ -69,12 +69,12 @@ def inaccurate_because(study: Study) -> str:
     return "too few players for this epsilon: noise could drown the features' second moments"
 
 
-def promise_numbers(study: Study, mechanism: OneRelease, s: Setting) -> Promised:
+def promise_numbers(study: Study, mechanism: OneRelease, s: Setting) -> GuaranteeParts:
     players, geometry = int(s.n), s.geometry
     lie = float(proved.lie_size(s))
     person = typical(study, mechanism, players, geometry)
     undeterred, in_answer = _undeterred_share(study, mechanism, players, lie, person, geometry)
-    return Promised(
+    return GuaranteeParts(
         Truthfulness(
             lie=finite_or_none(lie),
             slack=finite_or_none(float(proved.truthfulness(s))),

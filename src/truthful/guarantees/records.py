@@ -227,7 +227,7 @@ class ErrorBounds(NamedTuple):
     numbers: tuple[Precision, ...]
 
 
-class Promised(NamedTuple):
+class GuaranteeParts(NamedTuple):
     """What differs between kinds of answers; the bill states its part of `Budget`."""
 
     truth: Truthfulness
@@ -244,6 +244,6 @@ def shadings(sizes: Floats, costs: Floats) -> tuple[Shading, ...]:
     return tuple(Shading(by, loss) for by, loss in zip(sizes.tolist(), costs.tolist(), strict=True))
 
 
-def steps_told(levels: int) -> Floats:
+def step_lies(levels: int) -> Floats:
     """Lies of one step and of two, as parts of the whole scale."""
     return np.arange(1, min(levels, 3)) / (levels - 1)

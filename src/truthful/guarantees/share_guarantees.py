@@ -27,10 +27,10 @@ from truthful.guarantees.records import (
     NINE_IN_TEN,
     TRUTHFUL_PEERS,
     ErrorBounds,
-    Promised,
+    GuaranteeParts,
     Truthfulness,
     shadings,
-    steps_told,
+    step_lies,
 )
 from truthful.noise import laplace
 from truthful.share_release import ShareRelease
@@ -46,11 +46,11 @@ BELIEVED = {
 
 def promise_shares(
     study: Study, mechanism: ShareRelease, s: ShareSetting, payable: int, precise: bool
-) -> Promised:
+) -> GuaranteeParts:
     most = payable * (mechanism.flat + mechanism.bonus)
     joining = (mechanism.flat + mechanism.bonus / 2 - ROUNDING) / study.privacy_cost(mechanism.epsilon)
     truth, errors = _share_truth(study, mechanism, s), error_bounds(study, mechanism, s, precise)
-    return Promised(truth, joining, (most, most, math.inf), errors)
+    return GuaranteeParts(truth, joining, (most, most, math.inf), errors)
 
 
 def error_bounds(
@@ -94,7 +94,7 @@ def share_setting(
     )
 
 
-def _belief_told(study: Study, beliefs: ShareBeliefs) -> str:
+def _describe_beliefs(study: Study, beliefs: ShareBeliefs) -> str:
     """State the beliefs about the average person in the question's units."""
     ends = (beliefs.low, beliefs.high)
     if study.kind == "yes-no":
@@ -125,7 +125,7 @@ def _share_truth(study: Study, mechanism: ShareRelease, s: ShareSetting) -> Trut
         expects_yes=expects_yes,
         expects_no=expects_no,
         probability=1 - s.beta,
-        assumptions=(TRUTHFUL_PEERS, _belief_told(study, beliefs), GIVEN_FEATURES, COSTS),
+        assumptions=(TRUTHFUL_PEERS, _describe_beliefs(study, beliefs), GIVEN_FEATURES, COSTS),
         **_share_shading(mechanism, beliefs.levels, average),
         **_share_tolerances(study, mechanism, s, steps, share),
     )
@@ -133,7 +133,7 @@ def _share_truth(study: Study, mechanism: ShareRelease, s: ShareSetting) -> Trut
 
 def _share_shading(mechanism: ShareRelease, levels: int, average: Expected) -> dict[str, Any]:
     """(B/4)(δ/w)(y − y')²: whoever answers y expects the others' share to be δy above the switch point."""
-    part, steps = float((average.advantage / average.width(mechanism.margin))[0]), steps_told(levels)
+    part, steps = float((average.advantage / average.width(mechanism.margin))[0]), step_lies(levels)
     answers = np.linspace(-1, 1, levels)
     earned = mechanism.bonus / 2 * (1 + part / 2 * (1 + float(np.mean(answers**2))))
     return {

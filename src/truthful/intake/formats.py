@@ -33,8 +33,8 @@ from truthful.intake.sources import (
     Tables,
     extra_columns,
     file_fingerprint,
+    plain_errors,
     quote_names,
-    readable,
 )
 
 QUALTRICS = 2  # rows below the header: the questions, and import ids
@@ -60,12 +60,16 @@ class TextFile(Source):
         self.path, self.where = path, path.name
         self._columns, self._numbers = columns, [name for name in columns if name in numbers]
         self._zipped = path.suffix.lower() == ".gz"
-        with readable(self.where, "CSV"):
+        with plain_errors(self.where, "CSV"):
             self._encoding = self._find_encoding()
             with self._text() as text:
                 head = text.read(HEAD)
         declared = re.match(r"sep=(.)\r?\n", head)  # a line that Excel reads, and does not show
         self._lead = 0 if declared is None else 1
+        if not head[declared.end() if declared else 0 :].strip():
+            raise InputError(
+                f"The file {self.where} is empty. It must have a header and one row for each player."
+            )
         self._separator = declared[1] if declared else _separator(head, separator)
         self._skipped = self._header_rows()
         self.first_row = 2 + self._skipped
@@ -116,7 +120,7 @@ class TextFile(Source):
         Arrow also skips blank lines, which spreadsheets count.
         """
         quotes, blank, end = 0, False, b""
-        with readable(self.where, "CSV"):
+        with plain_errors(self.where, "CSV"):
             for block in self._blocks():
                 quotes += block.count(b'"')
                 lines = end + block
@@ -195,7 +199,7 @@ class TextFile(Source):
         parse = pyarrow.csv.ParseOptions(newlines_in_values=True, delimiter=self._separator)
         try:
             with (
-                readable(self.path.name, "CSV"),
+                plain_errors(self.path.name, "CSV"),
                 pa.input_stream(str(self.path), compression="gzip" if self._zipped else None) as stream,
                 pyarrow.csv.open_csv(stream, read, parse, convert) as reader,
             ):

@@ -87,7 +87,7 @@ def quote_names(names: Sequence[object], most: int = 12) -> str:
     return shown if len(names) <= most else f"{shown} and {len(names) - most} more"
 
 
-def plain(batch: Any, columns: Mapping[str, str], where: str) -> Any:
+def plain_columns(batch: Any, columns: Mapping[str, str], where: str) -> Any:
     """The wanted columns in this order and under these names, each as plain text or plain numbers."""
     arrays = [_plain_array(batch.column(header), header, where) for header in columns.values()]
     return pa.RecordBatch.from_arrays(arrays, names=list(columns))
@@ -121,7 +121,7 @@ def column_kind(arrow_type: Any) -> str:
 
 
 @contextmanager
-def readable(where: str, language: str) -> Iterator[None]:
+def plain_errors(where: str, language: str) -> Iterator[None]:
     """Translate errors of Arrow and of the system into words that say what to do."""
     try:
         yield
@@ -130,8 +130,6 @@ def readable(where: str, language: str) -> Iterator[None]:
 
 
 def _explain(where: str, language: str, error: str) -> str:
-    if "Empty CSV" in error:
-        return f"The file {where} is empty. It must have a header and one row for each player."
     if "UTF8" in error or "utf-8" in error:
         return (
             f"The file {where} is not UTF-8 text; most likely it is Windows-1252, which Excel's plain CSV is. Save it "
@@ -245,7 +243,7 @@ class Content(Protocol):
 
 
 @dataclass(frozen=True, eq=False)
-class Held:
+class MemoryBatch:
     """A batch in memory."""
 
     batch: Any
@@ -257,7 +255,7 @@ class Held:
     def batches(self) -> Iterator[Any]:
         yield self.batch
 
-    def only(self, columns: tuple[str, ...]) -> Held:
+    def only(self, columns: tuple[str, ...]) -> MemoryBatch:
         return self
 
 
@@ -310,7 +308,7 @@ class Piece:
     def batches(self) -> Iterator[Any]:
         """Batches of at most 131,072 rows of plain text and numbers."""
         for batch in self.content.batches():
-            table = plain(batch, self.columns, self.where)
+            table = plain_columns(batch, self.columns, self.where)
             for start in range(0, table.num_rows, SLICE_ROWS):
                 yield table.slice(start, SLICE_ROWS)
 
@@ -343,7 +341,7 @@ def open_parquet(path: str, name: str, metadata: Any = None, filesystem: Any = N
     In fsspec's file systems too, whose own cache would fetch some megabytes again for every column.
     """
     with (
-        readable(name, "Parquet"),
+        plain_errors(name, "Parquet"),
         nullcontext(path) if filesystem is None else filesystem.open(path, "rb", cache_type="none") as source,
         pa.parquet.ParquetFile(
             source,
@@ -380,7 +378,7 @@ class Source(ABC):
     def contents(self, rows: int) -> Iterator[tuple[int, Content]]:
         """Pieces with their sizes: of about `rows` rows, if the source can be read at several places at once."""
         for batch in self.batches():
-            yield batch.num_rows, Held(batch)
+            yield batch.num_rows, MemoryBatch(batch)
 
     def close(self) -> None:  # noqa: B027 - most keep nothing
         """Remove temporary files."""
@@ -486,7 +484,7 @@ class Spool(Source):
             known = _open_table(table, self.where)
             extra.update(dict.fromkeys(extra_columns(_names(known), columns, self.where)))
             for batch in _batches(known, columns, self.where):
-                yield plain(batch, dict(zip(columns, columns, strict=True)), self.where)
+                yield plain_columns(batch, dict(zip(columns, columns, strict=True)), self.where)
 
     def _fill(self, batches: Iterator[Any]) -> int:
         rows = 0

@@ -209,9 +209,9 @@ class AskedSearch(PanelSearch):
         b = self.weight(at, e, clip).item() * (1 + MARGIN)
         gain, loss = (part.item() for part in self.extremes(clip))
         price = b * (gain + loss) / (1 - bonus)
-        left = self.left(price)
+        left = self.remaining(price)
         return AskedSolution(
-            **self.common(alpha, epsilon, price + left),
+            **self.common_fields(alpha, epsilon, price + left),
             rule=self.rule,
             ratio=self.ratio,
             clip=clip.item(),

@@ -23,7 +23,7 @@ from truthful.planner.asked_planning import RATIOS, AskedSearch, require_slope, 
 from truthful.planner.goals import Goals
 from truthful.planner.number_planning import candidates, solve_numbers_for
 from truthful.planner.panel import Panel, panel_of_design
-from truthful.planner.planning import SPARE, Infeasible, Remedy, Solution, bought, in_units
+from truthful.planner.planning import SPARE, Infeasible, Remedy, Solution, describe_purchase, in_units
 from truthful.planner.share_planning import ShareSearch, solve_shares_for
 from truthful.planner.terms import Choice, Terms
 from truthful.study import Study
@@ -98,13 +98,15 @@ def _pull(lever: Lever, study: Study, goals: Goals, panel: Panel | None) -> Reme
         return None
     if found is None or (goals.accuracy is not None and not found.rmse <= goals.accuracy * (1 - SPARE)):
         return None
-    return Remedy(lever.goal, lever.value, f"{lever.words}{_bought(goals, found)}.", lever.change, changed)
+    return Remedy(
+        lever.goal, lever.value, f"{lever.words}{_describe_result(goals, found)}.", lever.change, changed
+    )
 
 
-def _bought(goals: Goals, found: Solution) -> str:
-    """Say what results: the error at the same budget; without a budget, `bought`."""
+def _describe_result(goals: Goals, found: Solution) -> str:
+    """Say what results: the error at the same budget; without a budget, `describe_purchase`."""
     if goals.budget is None:
-        return bought(goals, found)
+        return describe_purchase(goals, found)
     return f": the error is then {in_units(found.study, found.rmse)} at the same budget"
 
 

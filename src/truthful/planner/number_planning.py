@@ -30,18 +30,18 @@ from truthful.planner.planning import (
     Infeasible,
     Remedy,
     Solution,
-    bought,
     changed_goal,
     describe_goals,
+    describe_purchase,
     describe_tolerance,
     fewest,
+    no_number_suffices,
     relax_goals,
     round_epsilon,
     rounded_up,
-    too_much,
     with_accuracy,
 )
-from truthful.planner.search import Axis, Point, between, crossing, last_below, lowest, minimise
+from truthful.planner.search import Axis, Point, crossing, geometric_rows, last_below, lowest, minimise
 from truthful.planner.terms import Choice, Terms
 from truthful.study import Study
 
@@ -159,7 +159,7 @@ def solve_numbers(study: Study, goals: Goals) -> NumberSolution:
         )
     players = choose_players(study, goals)
     if players is None:
-        raise too_much(study, goals)
+        raise no_number_suffices(study, goals)
     best, *others = solve_all(study, goals, players)
     if not best.feasible:
         raise _infeasible(study, goals, players, best.error)
@@ -332,7 +332,7 @@ def _cheapest(terms: Terms, choice: Choice) -> Floats:
 def _grid(terms: Terms, choice: Choice) -> Floats:
     low = np.minimum(terms.least_epsilon(choice), EPSILON_RANGE[1])
     ends = np.broadcast_to(low, len(choice.alpha)), np.full(len(choice.alpha), EPSILON_RANGE[1])
-    return between(*ends, GRID)
+    return geometric_rows(*ends, GRID)
 
 
 def _choice(terms: Terms, mesh: dict[str, Floats]) -> Choice:
@@ -512,7 +512,7 @@ def _more_players(study: Study, goals: Goals, players: int) -> Remedy | None:
     listed = None if goals.panel is None else goals.panel.size
     who = "people like those on the roster" if listed is not None and n > listed else "players"
     verb = "Ask" if n > players else "Ask only"
-    return changed_goal("players", n, players, f"{verb} {n:,} {who}{same}{bought(goals, found)}.")
+    return changed_goal("players", n, players, f"{verb} {n:,} {who}{same}{describe_purchase(goals, found)}.")
 
 
 def _nearest_players(study: Study, goals: Goals, players: int) -> int | None:

@@ -242,24 +242,26 @@ class Panel:
 
     def transform(self, shortening: float, norm: str = "l2") -> Transform:
         """T of the instruments, at the size that shortens this share of people."""
-        direction = self._once(lambda: best_transform(self._pool, self.accuracy_of, norm), "direction", norm)
+        direction = self._memoised(
+            lambda: best_transform(self._pool, self.accuracy_of, norm), "direction", norm
+        )
         return shorten(self._pool, direction, shortening, norm)
 
     def geometry(self, players: int, shortening: float, norm: str = "l2") -> Geometry:
         """The geometry of those expected to answer if this many are invited."""
         n = self._draw_size(self.answering(players))
-        found = self._once(lambda: self._geometry(n, shortening, norm), "geometry", n, shortening, norm)
+        found = self._memoised(lambda: self._geometry(n, shortening, norm), "geometry", n, shortening, norm)
         return replace(found, lengths=self._lengths(players, n), believed=self.believed_by(players))
 
-    def everybody(self, shortening: float, norm: str = "l2") -> Geometry:
+    def pool_geometry(self, shortening: float, norm: str = "l2") -> Geometry:
         """The geometry of the whole pool."""
 
         def compute() -> Geometry:
             return geometry(self._pool, self.transform(shortening, norm), norm=norm)
 
-        return self._once(compute, "everybody", shortening, norm)
+        return self._memoised(compute, "everybody", shortening, norm)
 
-    def _once(self, compute: Callable[[], T], *key: object) -> T:
+    def _memoised(self, compute: Callable[[], T], *key: object) -> T:
         """Compute once per key."""
         if key not in self._kept:
             self._kept[key] = compute()
@@ -287,22 +289,22 @@ class Panel:
                 away *= math.sqrt(max(0.0, 1 - n / len(self.roster)))
             return asked_bounds.group_levels(asked_bounds.level_rows(beliefs, X, X.mean(axis=0), away))
 
-        return self._once(compute, "believed", n)
+        return self._memoised(compute, "believed", n)
 
     def table(self, tabulate: Tabulate, shortening: float, size: float, pinned: float | None) -> ClipTable:
         """`matched_lies` or `belief_gaps` for people like these, at noise of scale s/n with n respondents."""
 
         def compute() -> ClipTable:
-            found = self.everybody(shortening)
+            found = self.pool_geometry(shortening)
             lengths, tau = found.people
             return tabulate(self.study.beliefs, lengths, tau * found.players, size, pinned)
 
-        return self._once(compute, tabulate, shortening, size, pinned)
+        return self._memoised(compute, tabulate, shortening, size, pinned)
 
     @cached_property
     def _pool(self) -> Floats:
         """Everybody on the roster, or a large sample of the design: the same for every plan."""
-        return self._once(self._draw_pool, "pool") if self.roster is None else self.roster
+        return self._memoised(self._draw_pool, "pool") if self.roster is None else self.roster
 
     def _draw_pool(self) -> Floats:
         if not self.study.features:
@@ -324,7 +326,7 @@ class Panel:
 
     def _geometry(self, n: int, shortening: float, norm: str) -> Geometry:
         X, transform = self._pool, self.transform(shortening, norm)
-        everybody = self.everybody(shortening, norm)
+        everybody = self.pool_geometry(shortening, norm)
         if n == len(X):
             return self._with_effects(everybody, X, transform)
         if not self.study.features:

@@ -168,7 +168,7 @@ class PanelSearch:
         return float((most / least) ** (1 / (self.GRID - 1)))
 
     @property
-    def head(self) -> float:
+    def budget_each(self) -> float:
         """The budget per person."""
         budget = self.goals.budget
         return math.inf if budget is None else budget / self.players * (1 - MARGIN)
@@ -178,16 +178,16 @@ class PanelSearch:
         """The mean squared error asked for."""
         return (self.goals.error(self.study) or math.inf) * (1 - MARGIN)
 
-    def left(self, price: float) -> float:
+    def remaining(self, price: float) -> float:
         """What remains of the budget per person; it becomes a flat fee."""
-        return max(0.0, self.head - price) if self.goals.budget is not None else 0.0
+        return max(0.0, self.budget_each - price) if self.goals.budget is not None else 0.0
 
     def most_accurate(self, grid: Floats) -> Iterator[Found]:
         """The least error within the budget for each option; where ε is given, the least rank."""
         errors, free = self.errors(self.liars, grid), self.goals.epsilon is None
 
         def rank(price: Floats) -> Floats:
-            return np.where(price <= self.head, errors if free else self.rank(errors, price), np.inf)
+            return np.where(price <= self.budget_each, errors if free else self.rank(errors, price), np.inf)
 
         return self._lowest(grid, rank)
 
@@ -198,7 +198,7 @@ class PanelSearch:
             # Add the least ε that is accurate enough at each share of liars.
             grid = np.unique(np.concatenate([grid, self._first()]))
         enough = self.errors(self.liars, grid) <= self.target * (1 + 1e-12)
-        return self._lowest(grid, lambda price: np.where(enough & (price <= self.head), price, np.inf))
+        return self._lowest(grid, lambda price: np.where(enough & (price <= self.budget_each), price, np.inf))
 
     def _first(self) -> Floats:
         """The least ε that is accurate enough, for each share of liars; the end of the range if there is none."""
@@ -221,11 +221,11 @@ class PanelSearch:
         """The largest affordable ε between this one and the next on the grid: the most accurate."""
 
         def dear(level: float) -> bool:
-            return not self.price(np.array([alpha]), option, np.array([level])).item() <= self.head
+            return not self.price(np.array([alpha]), option, np.array([level])).item() <= self.budget_each
 
         return bisect(dear, epsilon, epsilon * self.step, 30)[0]
 
-    def common(self, alpha: float, epsilon: float, paid: float) -> dict[str, Any]:
+    def common_fields(self, alpha: float, epsilon: float, paid: float) -> dict[str, Any]:
         """Fields that all solutions share, where a person may be paid at most this much."""
         return {
             "study": self.study,
@@ -400,7 +400,7 @@ def relax_goals(study: Study, goals: Goals, players: int, solve: Solve[S]) -> It
             yield found
 
 
-def too_much(study: Study, goals: Goals) -> Infeasible:
+def no_number_suffices(study: Study, goals: Goals) -> Infeasible:
     """Say that no number of players is enough."""
     ways = {
         "budget": f"Raise the budget from {money(goals.budget or 0.0, study.currency)}",
@@ -460,7 +460,7 @@ def solve_panel(
     if players is None:
         found = fewest_of(panel, lambda people, n: solve(study, goals, n, people), first, MOST_PLAYERS, close)
         if found is None:
-            raise too_much(study, goals)
+            raise no_number_suffices(study, goals)
         return found
     found = solve(study, goals, players, panel)
     if found is not None:
@@ -499,7 +499,9 @@ def _more_players(
     n = found.players
     who = "players" if panel.size is None else "people like those on the roster"
     each = "" if head is None else f" at as much each, {money(head * n, study.currency)} in all"
-    return changed_goal("players", float(n), float(players), f"Ask {n:,} {who}{each}{bought(goals, found)}.")
+    return changed_goal(
+        "players", float(n), float(players), f"Ask {n:,} {who}{each}{describe_purchase(goals, found)}."
+    )
 
 
 def _budget(study: Study, goals: Goals, players: int, solve: Solve[S]) -> Remedy | None:
@@ -509,18 +511,18 @@ def _budget(study: Study, goals: Goals, players: int, solve: Solve[S]) -> Remedy
     if dearer is None:
         return None
     cost = math.ceil(dearer.cost * 100) / 100
-    words = f"Raise the budget to {money(cost, study.currency)}{bought(goals, dearer)}."
+    words = f"Raise the budget to {money(cost, study.currency)}{describe_purchase(goals, dearer)}."
     return changed_goal("budget", cost, goals.budget, words)
 
 
-def bought(goals: Goals, found: Solution) -> str:
+def describe_purchase(goals: Goals, found: Solution) -> str:
     """Say what a change leads to: the error where none was given, the cost where there is no budget."""
     error = f"the error is then {in_units(found.study, found.rmse)}" if goals.accuracy is None else ""
-    cost = f"it costs {told_cost(found)}" if goals.budget is None else ""
+    cost = f"it costs {format_cost(found)}" if goals.budget is None else ""
     return ": " * bool(error or cost) + ", and ".join(filter(None, (error, cost)))
 
 
-def told_cost(found: Solution) -> str:
+def format_cost(found: Solution) -> str:
     """Format a plan's cost, rounded up to cents."""
     return money(math.ceil(found.cost * 100) / 100, found.study.currency)
 
@@ -534,15 +536,15 @@ def _accuracy(study: Study, goals: Goals, players: int, solve: Solve[S]) -> Reme
     if looser is None:
         return None
     # Rounded up: a search for the least cost just misses what a budget just buys.
-    accuracy = rounded_up(looser.rmse * (1 + spare_of(goals)))
+    accuracy = rounded_up(looser.rmse * (1 + least_spare(goals)))
     found = looser if goals.budget is not None else solve(study, replace(goals, accuracy=accuracy), players)
     if found is None:
         return None
-    words = f"Allow an error of {in_units(study, accuracy, 4)}{bought(goals, found)}."
+    words = f"Allow an error of {in_units(study, accuracy, 4)}{describe_purchase(goals, found)}."
     return changed_goal("accuracy", accuracy, goals.accuracy, words)
 
 
-def spare_of(goals: Goals) -> float:
+def least_spare(goals: Goals) -> float:
     """The part by which the least feasible error is rounded up."""
     return UNLIMITED_SPARE if goals.budget is None and goals.epsilon is None else SPARE
 
@@ -563,9 +565,8 @@ def _epsilon(study: Study, goals: Goals, players: int, solve: Solve[S]) -> Remed
         low, high, found = (middle, high, found) if nearer is None else (low, middle, nearer)
     if found is None or found.epsilon == asked:
         return None
-    words = (
-        f"{'Raise' if found.epsilon > asked else 'Lower'} epsilon to {found.epsilon:g}{bought(goals, found)}."
-    )
+    verb = "Raise" if found.epsilon > asked else "Lower"
+    words = f"{verb} epsilon to {found.epsilon:g}{describe_purchase(goals, found)}."
     return changed_goal("epsilon", found.epsilon, asked, words)
 
 

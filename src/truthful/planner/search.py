@@ -84,7 +84,7 @@ def minimise(objective: Objective, axes: dict[str, Axis], near: Point | None = N
 
     if near is None:
         grid = np.array(list(product(*(axis.places for axis in axes.values()))))
-        place, rank = _descend(ranks, _apart(grid[np.lexsort(ranks(grid)[::-1])], wide), wide, FIRST)
+        place, rank = _descend(ranks, _spread_out(grid[np.lexsort(ranks(grid)[::-1])], wide), wide, FIRST)
     else:
         place = np.array([axis.place(near[name]) for name, axis in axes.items()])
         place, rank = _descend(ranks, place[None], wide, FIRST)
@@ -123,7 +123,7 @@ def _mesh(axes: dict[str, Axis], places: Floats) -> dict[str, Floats]:
     return {name: axis.value(places[:, at]) for at, (name, axis) in enumerate(axes.items())}
 
 
-def _apart(points: Iterable[Floats], spread: Floats) -> Floats:
+def _spread_out(points: Iterable[Floats], spread: Floats) -> Floats:
     """The first few points that do not neighbour an earlier one."""
     found: list[Floats] = []
     for point in points:
@@ -134,7 +134,7 @@ def _apart(points: Iterable[Floats], spread: Floats) -> Floats:
     return np.array(found)
 
 
-def between(low: Floats, high: Floats, steps: int) -> Floats:
+def geometric_rows(low: Floats, high: Floats, steps: int) -> Floats:
     """A row from each low to its high at equal ratios, ends exact: `geomspace`, but faster."""
     row = low[:, None] * (high / low)[:, None] ** np.linspace(0, 1, steps)
     row[:, -1] = high
@@ -151,7 +151,7 @@ def lowest(f: Callable[[Floats], Floats], grid: Floats, known: Floats | None = N
         at = np.argmin(f(found) if turn or known is None else known, axis=1)
         x = found[rows, at]
         low, high = found[rows, np.maximum(at - 1, 0)], found[rows, np.minimum(at + 1, found.shape[1] - 1)]
-        found = between(low, high, ZOOM_STEPS)
+        found = geometric_rows(low, high, ZOOM_STEPS)
     return x
 
 
@@ -168,7 +168,7 @@ def last_below(
     none = ~np.any(values <= target, axis=1)
     for _ in range(ZOOMS):
         lo, hi, _, _ = _bracket(grid, values, target)
-        grid = between(lo, hi, ZOOM_STEPS)
+        grid = geometric_rows(lo, hi, ZOOM_STEPS)
         values = f(grid)
     lo, hi, y_lo, y_hi = _bracket(grid, values, target)
     done = none | (hi <= lo)

@@ -146,11 +146,11 @@ class ShareSearch(PanelSearch):
     def _solution(self, alpha: float, margin: float, epsilon: float) -> ShareSolution:
         epsilon = round_epsilon(self.goals, epsilon)
         bonus = self.price(np.array([alpha]), margin, np.array([epsilon])).item() * (1 + MARGIN)
-        flat = self.left(bonus)
+        flat = self.remaining(bonus)
         if self.goals.accuracy is None:
             bonus, flat = bonus + flat, 0.0  # the money has no other use
         return ShareSolution(
-            **self.common(alpha, epsilon, bonus + flat),
+            **self.common_fields(alpha, epsilon, bonus + flat),
             norm=self.norm,
             margin=margin,
             tolerance=self.tolerance(alpha, margin, epsilon),

@@ -91,7 +91,7 @@ class Terms:
     def rough_error(self, choice: Choice, epsilon: Numbers) -> Floats:
         """`error` if respondents are distributed like the whole pool: faster."""
         panel = self.goals.panel
-        everybody = None if panel is None else panel.everybody(self.shortening)
+        everybody = None if panel is None else panel.pool_geometry(self.shortening)
         return self._error(self._setting(choice, epsilon, everybody))
 
     def _error(self, s: Setting) -> Floats:

@@ -101,7 +101,7 @@ def _known_design_law(study: Study, estimate: Estimate, players: int, row: Float
     Sigma = study.second_moments
     if Sigma is None:
         raise InputError("Estimator 'known-design' needs a declared design.")
-    w, theta = estimate.spread @ row, _inside(estimate.theta, study.beliefs.radius)
+    w, theta = estimate.spread @ row, _pull_into_ball(estimate.theta, study.beliefs.radius)
     signal = study.fourth_moment(w, theta) - float(row @ theta) ** 2
     variance = (max(0.0, signal) + study.beliefs.noise_variance * float(w @ Sigma @ w)) / players
     return ErrorLaw.of(variance, (study.dimension, estimate.scale * float(np.linalg.norm(w))))
@@ -109,7 +109,7 @@ def _known_design_law(study: Study, estimate: Estimate, players: int, row: Float
 
 def _noisy_law(study: Study, estimate: Estimate, gram_scale: float, players: int, row: Floats) -> ErrorLaw:
     """θ̂ − θ = Ĝ⁻¹(Xᵀz/n + v − Nθ), Ĝ being published: at w = Ĝ⁻¹row, w·Nθ = ⟨N, sym(wθᵀ)⟩ in the Frobenius product."""
-    d, theta = study.dimension, _inside(estimate.theta, study.beliefs.radius)
+    d, theta = study.dimension, _pull_into_ball(estimate.theta, study.beliefs.radius)
     w = estimate.spread @ row
     pairing = math.sqrt((float(w @ w) * float(theta @ theta) + float(w @ theta) ** 2) / 2)
     variance = study.beliefs.noise_variance * float(row @ w) / players
@@ -117,7 +117,7 @@ def _noisy_law(study: Study, estimate: Estimate, gram_scale: float, players: int
     return ErrorLaw.of(variance, (d, drawn), (d * (d + 1) // 2, gram_scale * pairing))
 
 
-def _inside(theta: Floats, radius: float) -> Floats:
+def _pull_into_ball(theta: Floats, radius: float) -> Floats:
     """θ̂ moved back into the ball that contains θ: a variance is evaluated there."""
     inside: Floats = theta * min(1.0, radius / max(float(np.linalg.norm(theta)), 1e-300))
     return inside

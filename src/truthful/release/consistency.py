@@ -129,7 +129,7 @@ def _recompute(
         return
     estimate = _estimate(release, mechanism, study, stated)
     alike = mechanism.protects == "records" or not study.features
-    sums = _alike(study, mechanism, release.players) if alike else None
+    sums = _sums_without_features(study, mechanism, release.players) if alike else None
     matrix = estimate.matrix if sums is None or mechanism.protects == "records" else sums.matrix
     yield {
         "statistics": {"matrix": None if matrix is None else [[str(int(k)) for k in row] for row in matrix]},
@@ -148,7 +148,7 @@ def _recompute(
         raise InputError(
             f"The release has no statistics.mean, from which the share of everybody follows. {AGAIN}"
         )
-    sums, widest = _unknown(
+    sums, widest = _extreme_sums(
         mechanism, release.players, np.eye(1, study.dimension)[0] if mean is None else mean
     )
     if level is not None and study.levels is not None and study.levels.strict:
@@ -179,7 +179,9 @@ def _estimate(
     return mechanism.estimate([*answers, vector], release.players, study.believed, stated.matrix)
 
 
-def _alike(study: Study, mechanism: OneRelease | ShareRelease | AskedRelease, players: int) -> Sums:
+def _sums_without_features(
+    study: Study, mechanism: OneRelease | ShareRelease | AskedRelease, players: int
+) -> Sums:
     """Sums over this many people who have no features; where records are protected only the count matters."""
     if study.features:
         return replace(Sums.zero(study.dimension), count=players)
@@ -189,7 +191,7 @@ def _alike(study: Study, mechanism: OneRelease | ShareRelease | AskedRelease, pl
     return replace(one, count=players, **parts)
 
 
-def _unknown(
+def _extreme_sums(
     mechanism: OneRelease | ShareRelease | AskedRelease, players: int, mean: Any
 ) -> tuple[Sums, Sums]:
     """Sums with no sampling error, and with more than possible: Σ ζζᵀ is at most n, or nd by the sup norm.

@@ -17,7 +17,7 @@ from truthful import check
 from truthful.asked_release import OWN_CENTRE, SERUM, AskedRelease, Level
 from truthful.errors import InputError
 from truthful.files import pretty_json, sha256, write_atomically
-from truthful.formatting import Shown
+from truthful.formatting import Viewable
 from truthful.one_release import LeaveOneOut, OneRelease
 from truthful.share_release import SWITCH, ShareRelease
 from truthful.study import Study
@@ -187,7 +187,7 @@ class Predictions(Record):
     centre: float | None
 
 
-class Release(Document, Shown):
+class Release(Document, Viewable):
     """The public result. Only `statistics`, and what follows from it, depends on people's answers."""
 
     noun = "release"

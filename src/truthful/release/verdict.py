@@ -11,7 +11,7 @@ from truthful import check
 from truthful.asked_release import AskedPaymaster, AskedRelease
 from truthful.check import Floats
 from truthful.errors import InputError
-from truthful.formatting import Shown
+from truthful.formatting import Viewable
 from truthful.moments import GRID, grid_features, grid_responses, instruments_on_grid, lengths
 from truthful.one_release import LeaveOneOut, OneRelease, payable
 from truthful.release.consistency import require_consistent
@@ -22,7 +22,7 @@ from truthful.study import Study
 
 
 @dataclass(frozen=True)
-class Verdict(Shown):
+class Verdict(Viewable):
     """Whether a payment is the one that follows from the release, with the arithmetic, in normalised units."""
 
     verified: bool

@@ -261,7 +261,7 @@ def measure(study: Study) -> str:
     return "share of yes" if study.kind == "yes-no" else "mean rating"
 
 
-def everybody(release: Release, study: Study) -> tuple[float, float, float]:
+def share_of_everybody(release: Release, study: Study) -> tuple[float, float, float]:
     """The share of everybody, or the mean rating, and the ends of its interval, cut to the possible range."""
     (row,) = release.shares or ()
     least, most = study.response.low, study.response.high
@@ -270,7 +270,7 @@ def everybody(release: Release, study: Study) -> tuple[float, float, float]:
 
 
 def _write_everybody(release: Release, study: Study) -> tuple[str, str, str]:
-    value, low, high = everybody(release, study)
+    value, low, high = share_of_everybody(release, study)
     if study.kind != "yes-no":
         return interval(value, low, high)
     width = high - low

@@ -28,11 +28,11 @@ from truthful.plan import Plan
 from truthful.promises import (
     Promise,
     caveats,
-    otherwise,
+    compare_promised,
     precisions_table,
-    promised_and_found,
     released_promises,
     slope_words,
+    wrong_beliefs,
 )
 from truthful.release import Release
 from truthful.release.consistency import require_planned
@@ -79,11 +79,11 @@ def report(release: Release, plan: Plan) -> str:
         found=_find_shares(release, plan) or _find_coefficients(release, plan),
         guarantees=[(promise, _number_assumptions(promise, assumptions)) for promise in promised],
         precisions=precisions_table(kept, plan.study),
-        kept=promised_and_found(release, plan),
+        kept=compare_promised(release, plan),
         odds=odds,
         surer=[(f"{before:.0%}", *odds.in_words(before)) for before in BEFORE],
         paid=_payment_facts(release, plan, kept.truthfulness),
-        declared=declared_beliefs(plan.study, otherwise(plan, kept) if truthful else ()),
+        declared=declared_beliefs(plan.study, wrong_beliefs(plan, kept) if truthful else ()),
         identity=_identity(release),
         file_sha256=hashlib.sha256(pretty_json(release.record()).encode()).hexdigest(),
     )
@@ -165,7 +165,7 @@ def _find_shares(release: Release, plan: Plan) -> dict[str, Any] | None:
     rows = page.differences(release.differences or (), study, in_points=points)
     return {
         "share": Share(
-            *page.everybody(release, study),
+            *page.share_of_everybody(release, study),
             level,
             scale=(response.low, response.high),
             believed=(response.low + width * beliefs.low, response.low + width * beliefs.high),

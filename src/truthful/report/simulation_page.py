@@ -24,9 +24,9 @@ from truthful.simulation.observations import (
     EARNINGS,
     answer_name,
     best_reports,
-    beyond,
-    compared_with,
     earnings_rows,
+    excess_liars,
+    name_guarantees,
     observations,
 )
 from truthful.simulation.population import PopulationRole
@@ -57,12 +57,12 @@ def simulation_report(simulation: Simulation) -> str:
             (role.agent.name, _describe(role, one.joined.value))
             for role, one in zip(simulation.roles, simulation.earnings, strict=True)
         ],
-        beyond=beyond(simulation),
+        beyond=excess_liars(simulation),
         observed=[
             (name.capitalize(), [(sentence(row.words), row.observed, row.guaranteed) for row in rows])
             for name, rows in groupby(observations(simulation), key=lambda row: row.guarantee)
         ],
-        compared_with=compared_with(simulation),
+        compared_with=name_guarantees(simulation),
         errors=errors,
         error_rows=[(f"{share:.0%}", number(error)) for share, error in errors.quantiles],
         payments=PaymentsChart(paid, study.currency, "What people were paid"),

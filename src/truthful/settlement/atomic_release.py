@@ -28,7 +28,7 @@ import pyarrow.parquet
 
 from truthful.errors import InputError, Refused
 from truthful.files import PAYMENTS, RECEIPTS, exclusive, pretty_json, publish_directory, write_atomically
-from truthful.formatting import Shown
+from truthful.formatting import Viewable
 from truthful.intake import Counts
 from truthful.plan import Plan
 from truthful.release import Receipt, Release, find_receipt
@@ -288,7 +288,7 @@ Progress = Callable[[str, int, int | None], None]
 
 
 @dataclass(frozen=True, eq=False)
-class Settlement(Shown):
+class Settlement(Viewable):
     """A settled study: the public release, and the books, private to the payer and to each player."""
 
     release: Release

@@ -21,7 +21,7 @@ from truthful.bounds.share_bounds import believed_rows, group_beliefs
 from truthful.check import Floats
 from truthful.errors import Option, Refused, SingledOut, WorseThanPromised
 from truthful.formatting import money, number
-from truthful.geometry import Geometry, Measuring, coarse, effects_of, leverages, measure
+from truthful.geometry import Geometry, GeometryTally, coarse_geometry, effects_of, leverages, measure
 from truthful.guarantees import Guarantees, payable_to_all
 from truthful.intake.intake import LevelCounts
 from truthful.moments import GRID, PRODUCT, Sums, as_floats, instruments_on_grid
@@ -130,7 +130,7 @@ def _published_counts(study: Study, cells: LevelCounts) -> Iterator[tuple[Any, .
 
 
 @dataclass(frozen=True, eq=False)
-class PeopleFound:
+class MeasuredPeople:
     """Findings from the features of those who answered: what can be guaranteed for them, warnings for the analyst,
     their largest difference from a declared design, and the features on the grid if they may be looked at and are not
     too many.
@@ -142,7 +142,7 @@ class PeopleFound:
     features: Floats | None
 
 
-def find_people(plan: Plan, sums: Sums, cells: LevelCounts, people: FeatureParts) -> PeopleFound:
+def find_people(plan: Plan, sums: Sums, cells: LevelCounts, people: FeatureParts) -> MeasuredPeople:
     """Look at those who answered; refuse if nothing can be settled for them, whatever is accepted.
 
     Answers play no part. Where records are protected, features may only lead to a refusal.
@@ -151,13 +151,13 @@ def find_people(plan: Plan, sums: Sums, cells: LevelCounts, people: FeatureParts
     difference = design_difference(plan.study, sums, cells)
     if plan.mechanism.protects == "records":
         require_design(plan, difference)
-        return PeopleFound(plan.guarantees_for(sums.count), (), difference, None)
+        return MeasuredPeople(plan.guarantees_for(sums.count), (), difference, None)
     warnings = require_common_levels(plan.study, cells)
-    geometry, features = people_measured(plan, plan.mechanism, sums, people)
-    return PeopleFound(plan.guarantees_for(sums.count, geometry), warnings, difference, features)
+    geometry, features = measure_people(plan, plan.mechanism, sums, people)
+    return MeasuredPeople(plan.guarantees_for(sums.count, geometry), warnings, difference, features)
 
 
-def people_measured(
+def measure_people(
     plan: Plan, mechanism: SumRelease, sums: Sums, people: FeatureParts
 ) -> tuple[Geometry, Floats | None]:
     """The geometry of those who answered, and their features on the grid unless they are very many.
@@ -166,7 +166,7 @@ def people_measured(
     """
     require_invertible(sums.matrix, plan.study.declared.encoding.column_names)
     if sums.count > MEASURED:
-        return _many_measured(plan, mechanism, sums, people), None
+        return _measure_many(plan, mechanism, sums, people), None
     inverse = np.linalg.inv((sums.matrix / PRODUCT).astype(np.float64)).astype(np.float64)
     parts = []
     for rows, ids, kx in people():
@@ -200,25 +200,25 @@ def _require_payable(plan: Plan, believed: Floats | None) -> None:
         )
 
 
-def _many_measured(plan: Plan, mechanism: SumRelease, sums: Sums, people: FeatureParts) -> Geometry:
+def _measure_many(plan: Plan, mechanism: SumRelease, sums: Sums, people: FeatureParts) -> Geometry:
     """The geometry from sums alone, if its bounds are as good as promised; else everybody is measured, part by part."""
     encoding = plan.study.declared.encoding
     least = 1 / encoding.scale if encoding.intercept else 0.0  # ‖x‖ is at least the intercept's entry
-    found = coarse(sums, least, mechanism.norm)
+    found = coarse_geometry(sums, least, mechanism.norm)
     if not isinstance(mechanism, OneRelease):
-        return _many_with_beliefs(plan, found, sums, people)
+        return _measure_beliefs(plan, found, sums, people)
     if found.leverage <= LARGEST_LEVERAGE:
         promised = plan.guarantees_for(sums.count, found)
         if _covers_cap(plan, promised) and not _less(plan, promised):
             return found
     linear = mechanism.scoring.linear
-    measuring = Measuring(sums, mechanism.base_payment, mechanism.score_weight, mechanism.clip, linear)
+    measuring = GeometryTally(sums, mechanism.base_payment, mechanism.score_weight, mechanism.clip, linear)
     for rows, ids, kx in people():
         _require_company(measuring.add(kx, instruments_on_grid(kx, mechanism.transform)), rows, ids)
     return measuring.geometry()
 
 
-def _many_with_beliefs(plan: Plan, found: Geometry, sums: Sums, people: FeatureParts) -> Geometry:
+def _measure_beliefs(plan: Plan, found: Geometry, sums: Sums, people: FeatureParts) -> Geometry:
     """Bounds from sums, with people's beliefs gathered part by part; without features all believe the same."""
     study, believed = plan.study, None
     group = group_beliefs if study.levels is None else asked_bounds.group_levels
@@ -357,7 +357,7 @@ def require_design(plan: Plan, difference: Difference | None) -> None:
     )
 
 
-def require_promised(plan: Plan, people: PeopleFound, players: int, accept_less: bool) -> None:
+def require_promised(plan: Plan, people: MeasuredPeople, players: int, accept_less: bool) -> None:
     """Refuse to settle for less than promised, unless the analyst accepts it. The cap holds in any case."""
     found, difference = people.guarantees, people.difference
     promised, why = plan.guarantees, ""

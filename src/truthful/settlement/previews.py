@@ -28,7 +28,7 @@ from truthful.study.features import Levels
 
 
 @dataclass(frozen=True)
-class FoundNumber:
+class NumberBalance:
     """A number among those who answered, and as declared by the design; None where nothing is declared or known."""
 
     feature: str
@@ -39,7 +39,7 @@ class FoundNumber:
 
 
 @dataclass(frozen=True)
-class FoundLevel:
+class LevelBalance:
     """A level among those who answered: its count, its share, and the declared share. `few`: too few to hide."""
 
     feature: str
@@ -66,8 +66,8 @@ class Preview:
     clipped: int
     bad: dict[str, int]
     first: tuple[BadRecord, ...]
-    numbers: tuple[FoundNumber, ...]
-    levels: tuple[FoundLevel, ...]
+    numbers: tuple[NumberBalance, ...]
+    levels: tuple[LevelBalance, ...]
     found: Guarantees | None
     warnings: tuple[str, ...]
     spent: float
@@ -166,7 +166,7 @@ def _preview(
     where: str,
     plan: Plan,
     statistics: Statistics | None,
-    found: checks.PeopleFound | None,
+    found: checks.MeasuredPeople | None,
     spent: float,
     refusals: tuple[TruthfulError, ...],
 ) -> Preview:
@@ -195,17 +195,17 @@ def _preview(
     )
 
 
-def _numbers(study: Study, statistics: Statistics) -> Iterator[FoundNumber]:
+def _numbers(study: Study, statistics: Statistics) -> Iterator[NumberBalance]:
     encoding, declared = study.declared.encoding, study.second_moments
     moments = as_floats(statistics.sums.features) / statistics.players
     for feature in encoding.features:
         if not isinstance(feature, Levels):
             now = checks.mean_and_spread(encoding, feature, moments)
             before = () if declared is None else checks.mean_and_spread(encoding, feature, declared)
-            yield FoundNumber(feature.name, *now, *before)
+            yield NumberBalance(feature.name, *now, *before)
 
 
-def _levels(study: Study, statistics: Statistics) -> Iterator[FoundLevel]:
+def _levels(study: Study, statistics: Statistics) -> Iterator[LevelBalance]:
     encoding, declared = study.declared.encoding, study.second_moments
     for feature in encoding.features:
         if isinstance(feature, Levels):
@@ -215,4 +215,4 @@ def _levels(study: Study, statistics: Statistics) -> Iterator[FoundLevel]:
             )
             for level, people, share in zip(feature.levels, counts, shares, strict=True):
                 before, few = None if share is None else float(share), people < checks.FEWEST_ALIKE
-                yield FoundLevel(feature.name, level, people, people / max(1, sum(counts)), before, few)
+                yield LevelBalance(feature.name, level, people, people / max(1, sum(counts)), before, few)

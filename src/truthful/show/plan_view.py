@@ -10,7 +10,7 @@ from rich.console import RenderableType
 from rich.table import Table
 from rich.text import Text
 
-from truthful.elicitation import Changed, Elicited
+from truthful.elicitation import ElicitedBeliefs, PlanVariant
 from truthful.formatting import money, number, percent, points
 from truthful.plan import Plan
 from truthful.planner import Worth, worth
@@ -18,13 +18,13 @@ from truthful.planner.asked_planning import SMALL_SLOPE, AskedSolution
 from truthful.planner.number_planning import NumberSolution
 from truthful.planner.share_planning import ShareSolution
 from truthful.promises import (
-    beside_published,
     caveats,
-    otherwise,
+    compare_published,
     precisions_table,
     promises,
     published_penalty,
     slope_words,
+    wrong_beliefs,
 )
 from truthful.share_release import ShareRelease
 from truthful.show.terminal import guarantees_table, name_groups, notice, table
@@ -69,10 +69,10 @@ def plan_view(plan: Plan) -> list[RenderableType]:
     """
     asked, shares, found = plan.asked_mechanism, plan.share_mechanism, plan.solution
     views: list[RenderableType] = [guarantees_table(promises(plan)), *intervals_views(plan)]
-    if asked is None and (told := otherwise(plan)):
+    if asked is None and (told := wrong_beliefs(plan)):
         views += [Text("If people believe otherwise", "bold"), Text(" ".join(told) + "\n")]
     if asked is None and shares is None:
-        views += [beside_table(plan), _note(plan)]
+        views += [published_table(plan), _note(plan)]
     if isinstance(found, NumberSolution):
         views += [compared_table(found), Text(reason(found))]
     views.append(parameters_table(plan))
@@ -119,13 +119,13 @@ def advice(found: ShareSolution, mechanism: ShareRelease) -> str:
     return f"{ALL_BONUS}\n" if found.goals.budget is not None else ""
 
 
-def beside_table(plan: Plan) -> Table:
+def published_table(plan: Plan) -> Table:
     """Proved next to published."""
     title, columns = (
         "Proved, and the paper's formulas at the same parameters",
         ("", "number", "proved", "published"),
     )
-    return table(title, columns, name_groups(beside_published(plan)), right=columns[2:])
+    return table(title, columns, name_groups(compare_published(plan)), right=columns[2:])
 
 
 def _note(plan: Plan) -> Text:
@@ -229,7 +229,7 @@ VARIED = {
 
 
 def beliefs_view(
-    found: Elicited | None, changed: Sequence[Changed], study: Path, data: Path | None
+    found: ElicitedBeliefs | None, changed: Sequence[PlanVariant], study: Path, data: Path | None
 ) -> list[RenderableType]:
     """Sections for the study file with their reasons, and plans with beliefs and costs halved and doubled."""
     views: list[RenderableType] = []
@@ -244,7 +244,7 @@ def beliefs_view(
     return views
 
 
-def _changed_row(changed: Changed) -> tuple[str, ...]:
+def _changed_row(changed: PlanVariant) -> tuple[str, ...]:
     times = {0.5: "half the ", 2.0: "twice the "}.get(changed.factor, "")
     what, found = times + VARIED.get(changed.what, changed.what), changed.record()
     if not found["feasible"]:

@@ -237,14 +237,14 @@ def release_view(release: Release, study: Study) -> list[RenderableType]:
 
 def settlement_view(settlement: Settlement, plan: Plan) -> list[RenderableType]:
     """A settlement: estimates, guarantees, payments, and what to do with the files."""
-    from truthful.promises import promised_and_found, released_promises
+    from truthful.promises import compare_promised, released_promises
 
     release, study, directory = settlement.release, plan.study, settlement.directory
     views = release_view(release, study)
     views.append(guarantees_table(released_promises(release, plan)))
     if release.guarantees != release.promised:
         title, columns = "As promised, and for those who answered", ("", "promised", "now")
-        views.append(table(title, columns, promised_and_found(release, plan), right=columns[1:]))
+        views.append(table(title, columns, compare_promised(release, plan), right=columns[1:]))
     views.append(paid_line(settlement, study.currency) + intake_line(settlement))
     views += [Text(f"{warning}\n", "yellow") for warning in settlement.summary.get("warnings", ())]
     if directory is not None:

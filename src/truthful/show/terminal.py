@@ -161,9 +161,9 @@ def simulation_view(simulation: Simulation) -> list[RenderableType]:
     from truthful.simulation.observations import (
         EARNINGS,
         best_reports,
-        beyond,
-        compared_with,
         earnings_rows,
+        excess_liars,
+        name_guarantees,
         observations,
     )
 
@@ -177,7 +177,7 @@ def simulation_view(simulation: Simulation) -> list[RenderableType]:
     )
     title = f"Earnings ({simulation.plan.study.currency})"
     earnings = table(title, EARNINGS, earnings_rows(simulation), right=EARNINGS[1:])
-    said = _lines(beyond(simulation), compared_with(simulation))
+    said = _lines(excess_liars(simulation), name_guarantees(simulation))
     views: list[RenderableType] = [observed, said, earnings, _lines(*best_reports(simulation))]
     return [view for view in views if view]
 

@@ -100,7 +100,7 @@ def best_lie(players: Floats, surplus: Floats) -> BestLie:
     )
 
 
-def worthwhile(
+def joining_shares(
     people: Floats, truthful: Floats, paid: Floats, costs: Costs, privacy_cost: float, threshold: float
 ) -> tuple[Measurement, Measurement]:
     """The share of people for whom taking part pays: of all, and of those with costs up to the threshold.
@@ -263,7 +263,7 @@ def measure(
     error, predicted, totals = (column(runs, name) for name in ("squared_error", "prediction_error", "total"))
     people, truthful, paid = (column(runs, f"cell_{name}") for name in ("people", "truthful", "paid"))
     costs, threshold = study.costs, context.cost_threshold
-    share, covered = worthwhile(people, truthful, paid, costs, context.game.privacy_cost, threshold)
+    share, covered = joining_shares(people, truthful, paid, costs, context.game.privacy_cost, threshold)
     unit, likely = study.response_unit, promised.budget.likely
     return MeasuredGuarantees(
         _measure_truthfulness(context, runs, best),

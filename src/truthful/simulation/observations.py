@@ -48,7 +48,7 @@ def observations(simulation: Simulation) -> tuple[Observation, ...]:
     return tuple(Observation(name, *row) for name, rows in guarantees.items() for row in rows)
 
 
-def beyond(simulation: Simulation) -> str:
+def excess_liars(simulation: Simulation) -> str:
     """Say that the plan's guarantees are silent where more people lied than it allows for.
 
     Accuracy allows for a share of liars in each study, truthfulness for a number on average over studies.
@@ -69,7 +69,7 @@ def beyond(simulation: Simulation) -> str:
     return said
 
 
-def compared_with(simulation: Simulation) -> str:
+def name_guarantees(simulation: Simulation) -> str:
     """Say which guarantees stand next to the observations, where there are two."""
     if simulation.guaranteed_for == PEOPLES:
         return (

@@ -116,7 +116,7 @@ def read_agents(text: str) -> dict[str | Agent, float]:
 
 
 @dataclass(frozen=True)
-class Brought:
+class FeatureSource:
     """The rows that people's features were drawn from, and the hash of these, normalised; None if none were given.
 
     The hash is SHA-256 of the matrix, row by row, as little-endian 64-bit floats. `everybody`: the rows are the people
@@ -128,27 +128,27 @@ class Brought:
     everybody: bool = False
 
 
-def features_of(plan: Plan, given: Any) -> tuple[Features, Brought]:
+def features_of(plan: Plan, given: Any) -> tuple[Features, FeatureSource]:
     """A function that draws people's features, and what identifies the rows it draws from.
 
     The plan's own roster is drawn without replacement; other rows with, as if there were many more like them.
     """
     study = plan.study
     if callable(given):
-        return lambda rng, n: _require_normalised(study, given(rng, n), n), Brought()
+        return lambda rng, n: _require_normalised(study, given(rng, n), n), FeatureSource()
     if given is not None:
         rows = _require_normalised(study, given, None)
         hashed = hashlib.sha256(rows.astype("<f8").tobytes()).hexdigest()
         if not _is_roster(plan, rows):
-            return lambda rng, n: rows[rng.integers(len(rows), size=n)], Brought(len(rows), hashed)
+            return lambda rng, n: rows[rng.integers(len(rows), size=n)], FeatureSource(len(rows), hashed)
         everybody = plan.answering == len(rows)
-        return partial(_choose_invited, rows), Brought(len(rows), hashed, everybody)
+        return partial(_choose_invited, rows), FeatureSource(len(rows), hashed, everybody)
     if study.features and not study.assigned:
         raise InputError(
             f"design.kind is {study.design.kind!r}: the study does not say how features are distributed, so nobody can "
             "be simulated. Bring people's features with --features FILE, or in Python with simulate(…, features=X)."
         )
-    return partial(draw_features, study), Brought()
+    return partial(draw_features, study), FeatureSource()
 
 
 def _is_roster(plan: Plan, rows: Floats) -> bool:

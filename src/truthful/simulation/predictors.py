@@ -15,7 +15,7 @@ from typing import Any
 
 import numpy as np
 
-from truthful.agents.games import foresee_peers, foreseen_people
+from truthful.agents.games import expected_people, foresee_peers
 from truthful.beliefs import Beliefs, Predictor, posterior
 from truthful.beliefs.laws import Curve, chebyshev_nodes, monomials
 from truthful.beliefs.table import SampledCurve, prediction_table
@@ -48,7 +48,7 @@ def predictor_of(plan: Plan, count: int, people: Floats | None = None) -> Predic
     curve: Any = mechanism.curve(beliefs)
     if count <= FEW:
         return _direct(beliefs, curve)
-    return own_predictor(beliefs, curve, *_scales(plan, foreseen_people(plan) if people is None else people))
+    return own_predictor(beliefs, curve, *_scales(plan, expected_people(plan) if people is None else people))
 
 
 def _scales(plan: Plan, people: Floats) -> tuple[float, float]:

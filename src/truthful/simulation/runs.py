@@ -584,7 +584,7 @@ class AskedContext(SumContext):
     """The common part of studies that ask people what the others will say."""
 
     game: AskedGame
-    asks: ClassVar[str] = "both"
+    asks: ClassVar[str] = "respond"
 
     def kinds_of(self, players: Players) -> Indices:
         game, beliefs = self.game, self.game.beliefs
@@ -612,7 +612,7 @@ class AskedContext(SumContext):
         game, mechanism, surprise = self.game, self.game.mechanism, outcome.surprise
         luck = along(people.x, theta) - expected_alike(game, people)
         if mechanism.rule == SERUM:
-            surplus = surprise[who] - game.surprise(people.x, game.foresees(people.x, people.y))
+            surplus = surprise[who] - game.surprise(people.x, game.expectations(people.x, people.y))
             return surplus, luck, np.full(len(who), mechanism.score_weight / mechanism.clip)
         s, p = game.beliefs.slopes(people.x, game.mean), np.clip(outcome.p[who], -1.0, 1.0)
         return (1 - s) * surprise[who] + s * (p - people.y), luck, 2 * mechanism.score_weight * s
@@ -647,7 +647,7 @@ def expected_alike(game: AskedGame, people: Players) -> Floats:
     """E[x·θ | x, y] for people as they are drawn: for ratings the exact expectation, not the line."""
     shares = game.beliefs.shares
     if shares is None or shares.levels == 2:
-        return game.foresees(people.x, people.y).alike
+        return game.expectations(people.x, people.y).alike
     middle, reach = (1 + game.centre) / 2, REACH * game.beliefs.sure / 2
     around = replace(shares, low=middle - reach, high=middle + reach)
     x = people.x - game.mean

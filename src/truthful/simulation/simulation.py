@@ -25,7 +25,7 @@ from truthful.bounds import Setting, proved, published
 from truthful.check import Floats
 from truthful.costs import ParetoCosts
 from truthful.errors import InputError
-from truthful.formatting import Shown
+from truthful.formatting import Viewable
 from truthful.guarantees import Guarantees, model
 from truthful.noise import L2Laplace
 from truthful.one_release import OneRelease
@@ -50,8 +50,8 @@ from truthful.simulation.measurements import (
     measure_shares,
 )
 from truthful.simulation.population import (
-    Brought,
     Features,
+    FeatureSource,
     PopulationRole,
     assign_roles,
     draw_features,
@@ -79,7 +79,7 @@ PLANS, PEOPLES = "plan", "people"
 
 
 @dataclass(frozen=True, eq=False)
-class Simulation(Shown):
+class Simulation(Viewable):
     """Whole studies with simulated people. Plan, agents, runs, seed, given features and versions (also of numpy, the
     source of randomness) determine it."""
 
@@ -87,7 +87,7 @@ class Simulation(Shown):
     roles: tuple[PopulationRole, ...]
     runs: int
     seed: int
-    features: Brought
+    features: FeatureSource
     observed: MeasuredGuarantees
     guaranteed: Guarantees
     """What is guaranteed: the plan's own or, where it follows from people's features and these are others than the

@@ -79,7 +79,7 @@ def declare(data: Mapping[str, Any], source: str, directory: Path | None = None)
 def _problem(detail: ErrorDetails, data: Any) -> Problem:
     kind, context = detail["type"], detail.get("ctx", {})
     loc = _in_data((*detail["loc"], *context["where"]) if kind == WRONG else detail["loc"], data)
-    where = place(loc)
+    where = format_location(loc)
     if kind == WRONG:
         return Problem(loc, f"{where}{context['words']}")
     if kind == "value_error":
@@ -109,7 +109,7 @@ def _in_data(loc: tuple[int | str, ...], data: Any) -> tuple[int | str, ...]:
     return tuple(found)
 
 
-def place(loc: tuple[int | str, ...]) -> str:
+def format_location(loc: tuple[int | str, ...]) -> str:
     """Format a location: `features[1].low` for ("features", 1, "low")."""
     return "".join(f"[{step}]" if isinstance(step, int) else f".{step}" for step in loc).removeprefix(".")
 
