@@ -214,6 +214,18 @@ def test_nobody_is_brought_to_a_study_that_is_closed_and_no_links_are_made_for_a
 # Closing, settling, publishing
 
 
+@pytest.mark.parametrize(
+    ("step", "said"), [("reopen", "There is nothing to decide"), ("deadline", "only while people can answer")]
+)
+def test_what_is_for_frozen_studies_is_not_for_a_draft(
+    here: Served, analyst: TestClient, step: str, said: str
+) -> None:
+    """It has no files yet that could be missing."""
+    answer = analyst.post(f"/studies/{draft(here.service)}/{step}", data={"until": "2099-12-03T18:00"})
+    assert answer.status_code == 409
+    assert said in answer.text
+
+
 def test_where_the_bill_is_limited_the_limit_is_on_what_is_paid(here: Served, analyst: TestClient) -> None:
     """The plan's cap, rounded up to a coin: it holds for what is paid in coins."""
     study_id = draft(here.service)

@@ -22,13 +22,18 @@ from support.serving import URL, WHO, Served, answer_all, asked, close, draft, s
 
 from truthful.errors import InputError
 from truthful.service.locations import LINKS, Settings, Smtp
-from truthful.service.mailer import Mailer
+from truthful.service.mailer import Mailer, write_message
 from truthful.service.purging import purge
 from truthful.service.settle_study import cancel_study
 from truthful.store import mails, roster
-from truthful.store.mails import INTERRUPTED
+from truthful.store.mails import INTERRUPTED, Letter
 from truthful.store.tables import Mail, Role, Sending
 
+#: Of a mail.
+HEADERS = (
+    *("From", "To", "Subject", "Date", "Message-ID", "Auto-Submitted"),
+    *("Content-Type", "Content-Transfer-Encoding", "MIME-Version"),
+)
 LINK = re.compile(rf"{URL}(/a/\S+)")
 USER, PASSWORD = "studies", "a password"
 
@@ -255,13 +260,31 @@ def test_addresses_are_no_features_and_go_when_the_study_has_ended(here: Served,
 
 
 @pytest.mark.parametrize(
-    "address", ["nobody", "a@b", "a b@example.org", "a@example.org\r\nBcc: x@y.org", "ä@example.org"]
+    "address",
+    [
+        *("nobody", "a@b", "a b@example.org", "a@example.org\r\nBcc: x@y.org", "ä@example.org"),
+        *("=?utf-8?q?a?=@example.org", "=?utf-8?q?a=0D=0ABcc=3A_x?=@y.org"),
+    ],
 )
 def test_what_is_no_address_is_refused(here: Served, analyst: TestClient, address: str) -> None:
     study_id = open_study(here)
     answer = send_roster(analyst, study_id, f'player,price,region,email\na,2,north,"{address}"\n')
     assert answer.status_code == 400
     assert "a@example.org" not in str(states(here, study_id))
+
+
+@pytest.mark.parametrize(
+    "subject",
+    ["Come\r\nReply-To: x@y.org", "=?utf-8?q?Come=0D=0AReply-To=3A_x=40y.org?=", "=?utf-8?b?Cg==?="],
+)
+def test_nothing_that_is_written_into_a_subject_becomes_another_header(subject: str) -> None:
+    """As one that asks for a receipt would: it would tell the analyst who was reminded."""
+    letter = Letter(
+        "s", "p", "p@example.org", True, "", "", {"reminder_subject": subject, "reminder_en": "{link}"}
+    )
+    head = write_message(letter, f"{URL}/a/x", "studies@example.org").as_bytes().partition(b"\r\n\r\n")[0]
+    named = [line.partition(b":")[0] for line in head.splitlines() if not line.startswith(b" ")]
+    assert named == [name.encode() for name in HEADERS]
 
 
 def test_a_text_without_the_link_is_not_sent(here: Served, analyst: TestClient) -> None:

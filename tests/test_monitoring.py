@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import logging.config
 import re
 from collections.abc import Iterator
 from pathlib import Path
@@ -135,3 +136,20 @@ def test_the_log_tells_where_it_failed_and_no_value(
         else:
             assert told.startswith("A page failed.\n")
             assert told.endswith("ValueError\n")
+
+
+@pytest.mark.parametrize("form", ["json", "words"])
+def test_what_other_libraries_write_tells_no_value_either(
+    form: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """By itself Python would print it as it is, beside our lines."""
+    monkeypatch.setattr(logging.root, "handlers", [])
+    logging.config.dictConfig(write_log_as(form))
+    logging.getLogger("asyncio").error("<Task exception=ValueError('she said 57.25')>")
+    logging.getLogger("multipart").warning("Expected %r", "57.25", exc_info=ValueError("57.25"))
+    monkeypatch.undo()
+    told = capsys.readouterr().err
+    assert "57.25" not in told
+    lines = told.splitlines()
+    said = [json.loads(line)["event"] for line in lines] if form == "json" else [lines[0], lines[1]]
+    assert [one.partition(",")[0] for one in said] == ["asyncio wrote something", "multipart wrote something"]

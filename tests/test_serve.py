@@ -24,6 +24,7 @@ from support.lives import until
 from support.serving import PASSWORD, answer_all, asked, close, code_of, served
 
 import truthful
+from truthful.errors import InputError, Refused
 from truthful.service.locations import Locations, Settings
 from truthful.service.server import PLAYERS, TO_ANSWER, Opening, make_demo
 from truthful.store import studies
@@ -201,6 +202,27 @@ def test_a_file_that_is_no_database_is_not_used(tmp_path: Path, run: Run) -> Non
     ran = run("serve", tmp_path, "--port", "0")
     assert ran.code == 2
     assert "cannot be used: file is not a database" in ran.err
+
+
+def test_a_damaged_database_is_told_at_the_start_and_not_touched(tmp_path: Path) -> None:
+    Settings(tmp_path).open_database().close()
+    path = tmp_path / "truthful.db"
+    content = path.read_bytes()
+    path.write_bytes(content[:-4096] + b"\xff" * 4096)
+    before = path.read_bytes()
+    with pytest.raises(InputError, match="is damaged: "):
+        Settings(tmp_path).open_database()
+    assert path.read_bytes() == before
+
+
+def test_a_database_that_is_missing_beside_frozen_studies_is_told_and_not_begun_anew(tmp_path: Path) -> None:
+    with served(tmp_path) as here:
+        asked(here.service)
+    for path in tmp_path.glob("truthful.db*"):
+        path.unlink()
+    with pytest.raises(Refused, match=r"holds 1 frozen studies\. Bring the database back"):
+        Settings(tmp_path).open_database()
+    assert not (tmp_path / "truthful.db").exists()
 
 
 def test_a_database_of_a_newer_version_is_not_touched(tmp_path: Path, run: Run) -> None:

@@ -20,7 +20,7 @@ from truthful.service.monitoring import complain
 from truthful.store import mails, roster
 from truthful.store.accounts import hash_token
 from truthful.store.database import Database
-from truthful.store.mails import REPLACED, Letter
+from truthful.store.mails import ENCODED, REPLACED, Letter
 from truthful.store.tables import Sending
 
 #: Seconds after which it looks for mails, and those that a mail server has for each answer.
@@ -129,7 +129,8 @@ def write_message(letter: Letter, link: str, sender: str) -> EmailMessage:
     }
     message = EmailMessage(SMTP)
     message["From"], message["To"] = sender, letter.address
-    message["Subject"] = " ".join(words.pop("subject", "").split())
+    # Words that are encoded would be decoded here, and might hold the ends of lines, and other headers after them.
+    message["Subject"] = " ".join(words.pop("subject", "").split()).replace(ENCODED, "= ?")
     message["Date"] = format_datetime(localtime())
     message["Message-ID"] = make_msgid(domain=sender.rpartition("@")[2])
     message["Auto-Submitted"] = "auto-generated"

@@ -188,6 +188,17 @@ class Console(logging.Handler):
         print(self.format(record), file=sys.stderr, flush=True)
 
 
+#: Loggers whose messages are sentences as they stand in the code; values are in their arguments, and not told.
+OURS = ("truthful.", "uvicorn")
+
+
+def _event(record: logging.LogRecord) -> str:
+    """What a record says; of another library only that it said something, for that may quote anything."""
+    if record.name.startswith(OURS):
+        return str(record.msg)
+    return f"{record.name} wrote something, which is withheld: it may quote a value."
+
+
 class JsonLines(logging.Formatter):
     """One record a line. Of an error its kind and its place are told: what it says may quote an answer or a link."""
 
@@ -196,7 +207,7 @@ class JsonLines(logging.Formatter):
         told: dict[str, Any] = {
             "time": datetime.fromtimestamp(record.created, UTC).isoformat(timespec="milliseconds"),
             "level": record.levelname.lower(),
-            "event": str(record.msg).strip(),
+            "event": _event(record).strip(),
         }
         if failed is not None:
             frames = traceback.extract_tb(failed.__traceback__)
@@ -211,8 +222,10 @@ class Words(logging.Formatter):
     def format(self, record: logging.LogRecord) -> str:
         failed = record.exc_info[1] if record.exc_info else None
         if failed is None:
-            return str(record.msg)
-        return f"{record.msg}\n{''.join(traceback.format_tb(failed.__traceback__))}{type(failed).__name__}"
+            return _event(record)
+        return (
+            f"{_event(record)}\n{''.join(traceback.format_tb(failed.__traceback__))}{type(failed).__name__}"
+        )
 
 
 FORMATS: dict[str, type[logging.Formatter]] = {"words": Words, "json": JsonLines}
@@ -231,6 +244,7 @@ def write_log_as(form: str) -> dict[str, Any]:
         "formatters": {"ours": {"()": FORMATS[form]}},
         "handlers": {"console": {"class": f"{__name__}.Console", "formatter": "ours"}},
         "loggers": {"uvicorn": {"handlers": ["console"], "propagate": False}},
+        "root": {"handlers": ["console"], "level": "WARNING"},
     }
 
 

@@ -151,7 +151,9 @@ class Database:
 
     @property
     def is_empty(self) -> bool:
-        """Whether nothing was ever kept here."""
+        """Whether nothing was ever kept here. SQLite would make a file that is not there."""
+        if self.is_sqlite and not Path(self._url.database or "").exists():
+            return True
         with self._told():
             return not inspect(self.engine).has_table(StoredStudy.__tablename__)
 

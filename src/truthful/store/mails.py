@@ -28,6 +28,8 @@ from truthful.study.declaration import PLAYER
 EMAIL = roster.EMAIL
 _ADDRESS = re.compile(r"[A-Za-z0-9.!#$%&'*+/=?^_`{|}~-]{1,64}@[A-Za-z0-9-]+(\.[A-Za-z0-9-]+)+")
 LONGEST_ADDRESS = 254
+#: How words begin that are encoded in the headers of a mail.
+ENCODED = "=?"
 INTERRUPTED = (
     "The service ended while this was being sent, so it may have arrived. It is not sent again by itself."
 )
@@ -55,7 +57,7 @@ def read_addresses(path: Path) -> dict[str, str]:
 
 
 def _require_address(address: str, row: int) -> str:
-    if len(address) > LONGEST_ADDRESS or not _ADDRESS.fullmatch(address):
+    if len(address) > LONGEST_ADDRESS or ENCODED in address or not _ADDRESS.fullmatch(address):
         raise InputError(
             f"Row {row}: {EMAIL} is {quote(address)}, which is no e-mail address. Correct it or leave it out."
         )

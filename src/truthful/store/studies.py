@@ -47,6 +47,7 @@ STEPS = {
 ENDED = (State.SETTLED, State.PUBLISHED, State.CANCELLED)
 #: While people answer, progress is told in steps of so many. A study of fewer would tell too much of each.
 COARSE = 10
+NOTHING_TO_DECIDE = "There is nothing to decide: the study is not closed, is being settled, or has ended."
 _BEFORE = {**dict(zip(list(State)[1:], State, strict=False)), State.CANCELLED: State.CLOSED}
 
 
@@ -244,7 +245,12 @@ def _decide(session: Session, study_id: str, waits: ColumnElement[bool], **value
     """What becomes of a closed study that waits for it, once; of two who decide at once, one is refused."""
     if not _change(session, study_id, State.CLOSED, ~StoredStudy.accepts_less, waits, **values):
         find(session, study_id)
-        raise NotNow("There is nothing to decide: the study is not closed, is being settled, or has ended.")
+        raise NotNow(NOTHING_TO_DECIDE)
+
+
+def require_closed(stored: StoredStudy) -> None:
+    if stored.state != State.CLOSED:
+        raise NotNow(NOTHING_TO_DECIDE)
 
 
 def to_settle(session: Session) -> list[str]:

@@ -424,6 +424,8 @@ def read_time(typed: str) -> datetime | None:
 @router.post("/studies/{study_id}/deadline")
 def move_deadline(visit: Analyst, stored: Found, sent: Sent) -> Response:
     """A deadline, or a later one, while people answer."""
+    if stored.state != State.OPEN:
+        raise NotNow(f"The study is {stored.state}; a deadline is moved only while people can answer.")
     try:
         deadline = read_time(text(sent, "until"))
         if deadline is None:
@@ -432,8 +434,6 @@ def move_deadline(visit: Analyst, stored: Found, sent: Sent) -> Response:
             require_kept(visit.plan(stored.id), deadline)
             studies.set_deadline(session, stored.id, visit.who, deadline)
     except InputError as problem:
-        if stored.state != State.OPEN:
-            raise
         return open_page(visit, stored, status=400, wrong=str(problem), typed=text(sent, "until"))
     return go(f"/studies/{stored.id}#deadline")
 
@@ -506,6 +506,7 @@ def accept_less(visit: Analyst, study_id: str) -> Response:
 @router.post("/studies/{study_id}/reopen")
 def reopen(visit: Analyst, stored: Found) -> Response:
     """Take answers again. That the study was closed is forgotten on the disk first: it may be closed once more."""
+    studies.require_closed(stored)
     locations = visit.service.locations
     with locations.settling(stored.id):
         locations.require_unreleased(stored.id)
