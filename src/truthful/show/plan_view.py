@@ -69,7 +69,7 @@ def plan_view(plan: Plan) -> list[RenderableType]:
     """
     asked, shares, found = plan.asked_mechanism, plan.share_mechanism, plan.solution
     views: list[RenderableType] = [guarantees_table(promises(plan)), *intervals_views(plan)]
-    if asked is None and (told := otherwise(plan)):
+    if told := otherwise(plan):
         views += [Text("If people believe otherwise", "bold"), Text(" ".join(told) + "\n")]
     if asked is None and shares is None:
         views += [beside_table(plan), _note(plan)]
