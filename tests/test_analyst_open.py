@@ -160,6 +160,8 @@ def test_only_the_first_faults_of_many_are_listed(analyst: TestClient, opened: s
     answer = send_roster(analyst, opened, HEAD + "".join(f"p{i},9,north\n" for i in range(100)))
     assert "100 rows are not right" in answer.text
     assert answer.text.count("<li>Row ") == 20
+    assert "the column names are row 1" in answer.text
+    assert "<li>Row 2: Feature" in answer.text
 
 
 def test_somebody_who_is_known_is_not_changed_unless_her_features_were_wrong(

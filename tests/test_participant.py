@@ -492,14 +492,16 @@ def test_in_another_browser_she_types_her_code(her: Her) -> None:
     elsewhere.knows("")
     assert "Your answer counts" not in elsewhere.sees()
     for wrong in ("", "AAAA-AAAA", her.code[:-1], "<script>"):
-        refused = elsewhere.client.post(f"{her.link}/code", data={"code": wrong})
-        assert refused.status_code == 403
+        sent = elsewhere.client.post(f"{her.link}/code", data={"code": wrong})
+        assert sent.status_code == 303
+        refused = elsewhere.client.get(sent.headers["location"])
         assert '<a href="#code">That is not the receipt code' in refused.text
         assert refused.text.count("<details open>") == 1
     typed = her.code.lower().replace("-", " ")
     elsewhere.client.cookies.clear()
     assert elsewhere.client.post(f"{her.link}/code", data={"code": typed}).status_code == 303
     assert "Your answer counts" in elsewhere.sees()
+    assert "not the receipt code" not in elsewhere.sees("?done=wrong-code")
     elsewhere.does("submit", answer="6")
     assert her.stored() == 6.0
 
@@ -510,7 +512,7 @@ def test_who_tries_many_codes_waits(her: Her) -> None:
         her.here.client.post(f"{her.link}/code", data={"code": f"AAAA-AAA{letter}"}).status_code
         for letter in "ABCDEFGHIJKLMN"
     ]
-    assert tried[:10] == [403] * 10
+    assert tried[:10] == [303] * 10
     assert set(tried[10:]) == {429}
     assert "Your answer counts" in her.sees()
 

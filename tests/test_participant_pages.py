@@ -199,6 +199,36 @@ def test_what_she_says_is_reviewed_and_going_back_never_asks_to_send_again(site:
         assert kept.value == 63.5
 
 
+@pytest.mark.parametrize("scripts", [True, False])
+def test_after_a_wrong_code_going_back_never_asks_to_send_again(site: Site, scripts: bool) -> None:
+    link = site.links["answered"]
+    view = site.windows.window(java_script_enabled=scripts)
+    view.goto(site.url + link)
+    for code in ("AAAA-AAAA", code_of(site.service, link.removeprefix("/a/"))):
+        if not view.locator("#code").is_visible():
+            view.locator("summary").last.click()
+        view.fill("#code", code)
+        view.click("form[action$=code] button")
+    view.get_by_role("heading", name="Your answer counts.").wait_for()
+    for _ in range(2):
+        view.go_back()
+        assert "Institute for Household Studies" in view.inner_text("body")
+
+
+def test_a_page_that_refuses_a_move_takes_her_own_address(site: Site) -> None:
+    """Read again, it sends nothing again: the answer of another browser keeps this one from taking part."""
+    link = site.links["answered"]
+    view = site.windows.window()
+    view.goto(site.url + link)
+    view.click("form[action$=consent] button")
+    view.get_by_text("Somebody answered with this link in another browser").wait_for()
+    view.wait_for_url(site.url + link)
+    sent: list[str] = []
+    view.on("request", lambda request: sent.append(request.method))
+    view.reload()
+    assert set(sent) == {"GET"}
+
+
 def test_the_page_reads_numbers_as_the_service_does(site: Site) -> None:
     view = site.opens("question")
     read = "([typed, signs]) => import('/static/participant.js').then(page => page.readNumber(typed, signs))"

@@ -146,3 +146,10 @@ def test_a_payer_takes_the_file_with_the_keyboard_alone_and_without_scripts(site
     enter(analyst, site.link(Role.ANALYST))
     analyst.goto(f"{site.url}/log")
     assert "downloaded the payment file" in analyst.content()
+
+
+def test_the_picture_that_a_phone_scans_is_dark_on_light_in_every_scheme(site: Site) -> None:
+    """Many programs read no picture that is light on dark, into which the dark scheme turns others."""
+    view = site.opens("second factor", color_scheme="dark")
+    style = "picture => [getComputedStyle(picture).filter, getComputedStyle(picture).backgroundColor]"
+    assert view.eval_on_selector("figure img", style) == ["none", "rgb(255, 255, 255)"]

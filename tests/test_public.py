@@ -11,12 +11,17 @@ from support.serving import ANSWERS, RECORDS, STUDY, Served, answer_all, asked, 
 
 from truthful.plan import Plan
 from truthful.release import read_release
-from truthful.report.page import difference_labels
 from truthful.service.settle_study import settle_study
 from truthful.store.studies import find, step
 from truthful.store.tables import State
 from truthful.study import Study
 
+#: With what people read in place of names, in two languages.
+LABELLED = (
+    STUDY.replace('currency = "USD"', 'currency = "USD"\nlanguage = "en"')
+    .replace('name = "price"', 'name = "price"\nlabel = { en = "Price", de = "Preis" }')
+    .replace('name = "region"', 'name = "region"\nlevel_labels = { east = { en = "East", de = "Osten" } }')
+)
 FILES = ("/study.toml", "/plan.json", "/release.json", "/report", "/forest.svg")
 
 
@@ -34,7 +39,7 @@ def studies(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Studies]:
         here.service.settler.stop()
         ids = {State.DRAFT: draft(here.service)}
         for state in (State.OPEN, State.CLOSED, State.SETTLED, State.PUBLISHED):
-            study = asked(here.service)
+            study = asked(here.service, LABELLED if state == State.PUBLISHED else STUDY)
             ids[state] = study.study_id
             if state == State.OPEN:
                 continue
@@ -87,8 +92,19 @@ def test_a_published_study_shows_its_results(studies: Studies) -> None:
     release = read_release((stored.release or "").encode())
     for row in release.coefficients:
         assert row.name in page
-    for label in difference_labels(release.declared_study(), in_words=False).values():
-        assert label in page
+    for language, labels in {
+        "en": ("Price", "region: East − north"),
+        "de": ("Preis", "region: Osten − north"),
+    }.items():
+        answer = studies.here.client.get(f"/s/{study_id}", headers={"Accept-Language": language})
+        assert all(
+            f'<th scope="row">{label}</th>' in answer.text for label in (*labels, "region: south − north")
+        )
+    charts = {
+        studies.here.client.get(f"/s/{study_id}/forest.svg", headers={"Accept-Language": language}).text
+        for language in ("en", "de")
+    }
+    assert len(charts) == 2
     assert "Differences in “spend” between people" in page
     for guarantee in ("Privacy", "Truthfulness", "Accuracy", "Participation", "Budget"):
         assert guarantee in page

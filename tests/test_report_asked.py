@@ -58,6 +58,7 @@ def test_a_page_says_what_was_predicted_and_how_people_were_paid(name: str) -> N
     plan, release, source = reported(name)
     text = text_of(source)
     assert slope_words(plan) in text
+    assert "off what is declared" not in text
     for sentence in caveats(plan):
         assert sentence in text
     for heading in ("How people were paid", "Why the truth pays", "What was found"):

@@ -442,6 +442,8 @@ def test_a_study_that_asks_is_planned_frozen_and_its_pages_say_what_is_asked(
     assert "This is possible" in page
     assert "frontier.svg" not in page
     assert "How steeply" not in page
+    assert "she must take others to expect it there too" in page
+    assert "off what is declared" not in page
     assert ("no lie may pay, in units of drinks" in page) == (text == NUMBER)
     assert analyst.get(f"{path}/frontier.svg?players=500&epsilon=0.5").status_code == 404
     assert analyst.post(f"{path}/plan", data={"players": "500", "epsilon": "0.5"}).status_code == 303

@@ -23,7 +23,7 @@ from support import both_studies
 from support.browsers import keep, opened, program, shown_in
 from support.listening import listening
 from support.participant_pages import ASKING
-from support.serving import PAYER, PLAYERS, WHO, answer_all, bring, close, paying, settle_with_less
+from support.serving import PAYER, PLAYERS, WHO, answer_all, bring, close, settle_with_less
 from support.studies import people
 
 from truthful.plan import Plan, design
@@ -40,12 +40,16 @@ PICTURES = (
     *("participant-asked.png", "participant-answered.png", "participant-paid.png"),
     "participant-both.png",
 )
+PAYS = "Accounts office"
 NAMED = (
     ASKING.replace("Designed", "Weekly groceries")
+    .replace(PAYER, PAYS)
     .replace('kind = "uniform"', 'kind = "observed"')
     .replace("[beliefs]", '[privacy]\nprotects = "answers"\n[beliefs]')
 )
-BOTH = paying(both_studies.NUMBER.replace("scale = 0.0005", "scale = 0.05"))
+BOTH = both_studies.NUMBER.replace("scale = 0.0005", "scale = 0.05").replace(
+    "[invitation]\n", f'[invitation]\npayer = "{PAYS}"\n'
+)
 WIDTH, HEIGHT, GAP = 390, 780, 24
 BETWEEN = (200, 204, 208)
 MADE_OF = ("static/style.css", "templates/base.html", "templates/participant", "texts/en/participant.toml")
@@ -145,7 +149,7 @@ def _frozen(service: Service, text: str, plan: Plan) -> str:
         stored = studies.create(session, WHO, tomllib.loads(text))
         stored.name, stored.declaration, stored.plan = plan.study.name, text, json.dumps(plan.record())
         study_id = stored.id
-        accounts.account(session, PAYER, Role.PAYER, WHO)
+        accounts.account(session, PAYS, Role.PAYER, WHO)
     freeze(service.database, service.locations, study_id, WHO, rehearsal=False)
     return study_id
 

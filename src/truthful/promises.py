@@ -65,9 +65,12 @@ def released_promises(release: Release, plan: Plan) -> tuple[Promise, ...]:
 
 
 def wrong_beliefs(plan: Plan, found: Guarantees | None = None) -> tuple[str, ...]:
-    """Sentences about people whose beliefs differ from the declared ones: by how much they may, and the effect."""
+    """Sentences about people whose beliefs differ from the declared ones: by how much they may, and the effect.
+
+    Where people are asked what the others will say, no beliefs about it are declared; `caveats` says what holds there.
+    """
     truth, study = (found or plan.guarantees).truthfulness, plan.study
-    if truth.centre_tolerance is None:
+    if truth.centre_tolerance is None or study.levels is not None:
         return ()
     of_kind = _otherwise_of_numbers if study.shares is None else _otherwise_of_shares
     return of_kind(truth, study, truth.centre_tolerance)

@@ -15,6 +15,7 @@ from truthful.formatting import money, number, odds, protects
 from truthful.promises import Promise
 from truthful.study import Study
 from truthful.study.credibility import LevelBeliefs
+from truthful.study.declaration import Declaration
 from truthful.study.sections import Feature
 
 if TYPE_CHECKING:
@@ -327,12 +328,13 @@ def differences(rows: Sequence[Coefficient], study: Study, in_points: bool = Fal
     return tuple(Effect(names[row.name], unit * row.value, unit * row.low, unit * row.high) for row in rows)
 
 
-def difference_labels(study: Study, in_words: bool = True) -> dict[str, str]:
-    """Labels of differences, by name; without words, with signs that every language has."""
+def difference_labels(study: Study, told: Declaration | None = None) -> dict[str, str]:
+    """What each difference is between, by its name: in words, or as people read it in `told`, with signs for words."""
+    labelled = {} if told is None else {feature.name: feature for feature in told.features}
     each = {
-        column.name: _label_levels(column, in_words)
+        column.name: _label_levels(column, labelled.get(column.name))
         if isinstance(column, Levels)
-        else [(column.name, _label_number(column) if in_words else column.name)]
+        else [(column.name, _label_number(column, labelled.get(column.name)))]
         for column in study.declared.encoding.features
     }
     labels = {name: label for some in each.values() for name, label in some}
@@ -342,17 +344,23 @@ def difference_labels(study: Study, in_words: bool = True) -> dict[str, str]:
     return labels
 
 
-def _label_number(column: Numeric) -> str:
+def _label_number(column: Numeric, told: Feature | None) -> str:
+    if told is not None:
+        return str(told.label or column.name)
     if isinstance(column, AsGiven):
         return f"{column.name}, 1 more"
     return f"{column.name}, from {column.low:,g} to {column.high:,g}"
 
 
-def _label_levels(column: Levels, in_words: bool) -> list[tuple[str, str]]:
+def _label_levels(column: Levels, told: Feature | None) -> list[tuple[str, str]]:
     reference = column.reference or column.levels[0]
-    joint = ", not " if in_words else " − "
+    if told is None:
+        name, joint, words = column.name, ", not ", {}
+    else:
+        name, joint, words = str(told.label or column.name), " − ", dict(told.level_labels or {})
+    last = words.get(reference, reference)
     return [
-        (f"{column.name}={level}", f"{column.name}: {level}{joint}{reference}")
+        (f"{column.name}={level}", f"{name}: {words.get(level, level)}{joint}{last}")
         for level in column.levels
         if level != reference
     ]

@@ -156,6 +156,8 @@ def explain_payment(view: ParticipantView) -> dict[str, Any]:
 CODE = "code"
 #: Refusals after which her code is what helps; the page leads to its field.
 CODE_NEXT = ("participant.code_wrong", "participant.not_hers")
+#: Where she is led after a code that was wrong: no page is what a form was answered with, so none is sent again.
+WRONG_CODE = "wrong-code"
 #: The cookie of what she said and has not confirmed yet, for seconds.
 SAID, MINUTES = "said", 600
 
@@ -315,7 +317,9 @@ def _refusal(view: ParticipantView, problem: NotNow | None = None) -> str:
 @router.get("")
 def show(visit: Link, done: str = "") -> Response:
     """How she stands. It changes nothing."""
-    return visit.show(visit.look(), done=done)
+    view = visit.look()
+    wrong = done == WRONG_CODE and not view.knows
+    return visit.show(view, done=done, refused="participant.code_wrong" if wrong else "", status=200)
 
 
 @router.get("/answer")
@@ -381,7 +385,7 @@ def _check_code(visit: ParticipantVisit, code: str) -> Response:
     view = visit.look()
     typed = "-".join(re.findall("[A-Z2-7]{4}", code.upper().replace("-", "").replace(" ", "")))
     if not answers.knows(view.kept_code, typed):
-        return visit.show(view, refused="participant.code_wrong", status=403)
+        return go(f"{view.link}?done={WRONG_CODE}")
     visit.service.limits.codes.forgive(visit.token)
     return visit.keep_code(go(view.link), typed)
 

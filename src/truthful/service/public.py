@@ -28,7 +28,7 @@ from truthful.service.jobs import apart, chart_svg
 from truthful.service.locations import PLAN
 from truthful.service.middleware import KEPT
 from truthful.service.offer import most_paid, terms
-from truthful.service.pages import HTML, SVG, Visit, Visitor, download, go, picture_response
+from truthful.service.pages import HTML, SVG, Visit, Visitor, download, go, languages, picture_response
 from truthful.store import roster, studies
 from truthful.store.studies import Unknown
 from truthful.store.tables import State, StoredStudy
@@ -39,19 +39,21 @@ Row = tuple[str, ...]
 
 
 @lru_cache(maxsize=32)
-def results(release: str, plan: Plan) -> dict[str, Any]:
+def results(release: str, plan: Plan, language: str) -> dict[str, Any]:
     """The release in this text, with what is guaranteed for those who took part, and `before`, what was promised.
 
     `most` is the most that they are paid together, in coins; `not_protected`, what of people the result may tell as it
     is.
     """
     read = read_release(release.encode())
+    between = difference_labels(plan.study, plan.study.in_language(language))
     return {
         "release": read,
         "promises": released_promises(read, plan),
         "before": promises(plan),
         "most": most_paid(plan, read.players, Guarantees.from_record(read.guarantees)),
-        "forest": _forest(read, plan.study),
+        "between": between,
+        "forest": _forest(read, plan.study, between, language),
         "not_protected": list(read.guarantees["privacy"].get("not_protected", ())),
     }
 
@@ -61,7 +63,7 @@ def shown_results(stored: StoredStudy, plan: Plan, locale: Locale) -> dict[str, 
 
     Shares are in percent, and mean ratings on their scale; averages are of answers and predictions, if there are any.
     """
-    found = results(stored.release or "", plan)
+    found = results(stored.release or "", plan, locale.language)
     release: Release = found["release"]
     predictions = release.predictions
     unit = 100.0 if plan.study.kind == "yes-no" else 1.0
@@ -79,21 +81,22 @@ def shown_results(stored: StoredStudy, plan: Plan, locale: Locale) -> dict[str, 
         "shares": _rows(release.shares or (), locale, unit, (low * unit, high * unit)),
         "differences": _rows(release.differences or (), locale, unit),
         "odds_ratios": _rows(release.odds_ratios or (), locale),
-        "between": difference_labels(plan.study, in_words=False),
+        "between": found["between"],
         "averages": _rows(averages, locale),
         "centre": centre,
     }
 
 
-def _forest(release: Release, study: Study) -> bytes | None:
+def _forest(release: Release, study: Study, between: dict[str, str], language: str) -> bytes | None:
     """Differences between people as a chart, those of yes in percentage points."""
-    unit, between = 100.0 if study.kind == "yes-no" else 1.0, difference_labels(study, in_words=False)
+    unit = 100.0 if study.kind == "yes-no" else 1.0
     found = tuple(
         Effect(between[row.name], unit * row.value, unit * row.low, unit * row.high)
         for row in release.differences or ()
     )
-    name = f"{study.response.name}, % yes" if study.kind == "yes-no" else study.response.name
-    return chart_svg(Forest(found, name, release.interval_level)) if found else None
+    key = "public.axis_points" if study.kind == "yes-no" else "public.axis"
+    axis = languages()[language](key, response=study.response.name)
+    return chart_svg(Forest(found, study.response.name, release.interval_level, axis)) if found else None
 
 
 def _rows(
@@ -206,12 +209,12 @@ def report(visit: Visitor, study_id: str) -> Response:
 @router.get("/s/{study_id}/forest.svg")
 @apart("public")
 def forest(visit: Visitor, study_id: str) -> Response:
-    return forest_chart(_require_published(visit, study_id), visit.plan(study_id))
+    return forest_chart(visit, _require_published(visit, study_id))
 
 
-def forest_chart(stored: StoredStudy, plan: Plan) -> Response:
+def forest_chart(visit: Visit, stored: StoredStudy) -> Response:
     """What each fact does, as a chart, if there is one."""
-    chart = results(stored.release or "", plan)["forest"]
+    chart = results(stored.release or "", visit.plan(stored.id), visit.locale.language)["forest"]
     if chart is None:
         raise Unknown("There is no chart.")
     return picture_response(chart, SVG)

@@ -69,7 +69,7 @@ def plan_view(plan: Plan) -> list[RenderableType]:
     """
     asked, shares, found = plan.asked_mechanism, plan.share_mechanism, plan.solution
     views: list[RenderableType] = [guarantees_table(promises(plan)), *intervals_views(plan)]
-    if asked is None and (told := wrong_beliefs(plan)):
+    if told := wrong_beliefs(plan):
         views += [Text("If people believe otherwise", "bold"), Text(" ".join(told) + "\n")]
     if asked is None and shares is None:
         views += [published_table(plan), _note(plan)]

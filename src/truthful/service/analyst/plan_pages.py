@@ -19,7 +19,7 @@ from truthful.errors import InputError, Refused
 from truthful.files import pretty_json
 from truthful.plan import Plan
 from truthful.planner import Infeasible
-from truthful.promises import wrong_beliefs
+from truthful.promises import caveats, wrong_beliefs
 from truthful.service import drafts, jobs
 from truthful.service.analyst.study_pages import (
     Draft,
@@ -167,7 +167,7 @@ def _plan_page(visit: SignedIn, stored: StoredStudy, sent: FormData | QueryParam
             (name for name in wishes.typed if isinstance(found, str) and found.startswith(f"{name} is")), None
         ),
         plan=plan,
-        otherwise=plan and wrong_beliefs(plan),
+        otherwise=plan and (wrong_beliefs(plan) if plan.asked_mechanism is None else caveats(plan)),
         **({} if plan is None else _told(plan, visit.locale)),
         people=people,
         shares=study.protects == "answers",

@@ -544,4 +544,4 @@ def release(visit: Analyst, stored: Settled) -> Response:
 @router.get("/studies/{study_id}/forest.svg")
 @apart("public")
 def forest(visit: Analyst, stored: Settled) -> Response:
-    return forest_chart(stored, visit.plan(stored.id))
+    return forest_chart(visit, stored)

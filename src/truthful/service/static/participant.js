@@ -107,8 +107,15 @@ function keepTheCode(tools) {
   tools.querySelector("#print").addEventListener("click", () => print());
 }
 
+/** A page that answers a form takes her own address: who comes back to it, or reads it again, sends nothing again. */
+function takeAddress(told) {
+  history.replaceState(history.state, "", told.dataset.address);
+}
+
 if (typeof document !== "undefined") {
   const [ask, confirm, tools] = ["ask", "confirm", "keep-code"].map((id) => document.getElementById(id));
   if (ask && confirm) askInThePage(ask, confirm);
   if (tools) keepTheCode(tools);
+  const told = document.querySelector("[data-address]");
+  if (told) takeAddress(told);
 }
