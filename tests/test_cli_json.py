@@ -50,7 +50,7 @@ def test_a_wrong_study_is_told_problem_by_problem(here: Path, run: Run) -> None:
 
 
 def test_what_is_infeasible_keeps_its_record(here: Path, run: Run) -> None:
-    told = run("plan", "study.toml", "--players", "50", "--budget", "1", "--json")
+    told = run("plan", "study.toml", "--players", "300", "--epsilon", "0.01", "--json")
     assert (told.code, json.loads(told.out)["feasible"]) == (1, False)
     told = run("beliefs", "study.toml", "--players", "50", "--budget", "1", "--json")
     assert (told.code, json.loads(told.out)["error"]["feasible"]) == (1, False)

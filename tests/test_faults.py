@@ -8,7 +8,7 @@ import pytest
 from support.databases import KINDS, database_url
 from support.faults import KILLS, Person, require_whole, run
 from support.killed_once import PLAYERS
-from support.serving import Asked, draft, invented, served
+from support.serving import WITHOUT_FEATURES, Asked, draft, invented, served
 
 from truthful.service.locations import Settings
 from truthful.service.pages import Service
@@ -30,7 +30,7 @@ def test_a_service_killed_at_any_moment_loses_nothing_and_releases_once(kind: st
 @pytest.mark.slow
 def test_a_service_killed_before_every_durable_step_goes_on_from_there(tmp_path: Path) -> None:
     with served(tmp_path / "planned") as running:
-        draft(running.service, players=PLAYERS)
+        draft(running.service, WITHOUT_FEATURES, PLAYERS)
     told = subprocess.run(
         [sys.executable, str(DRIVER), str(tmp_path / "planned")], capture_output=True, text=True
     )

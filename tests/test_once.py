@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import pyarrow.parquet
 import pytest
-from support.studies import DESIGNED, UNIT_BALL, people, planned, saved_study
+from support.studies import DESIGNED, UNIT_BALL, WITHOUT_FEATURES, people, planned, saved_study
 
 from truthful.auditor import Product
 from truthful.auditor.trial_settlements import exact_sums
@@ -41,7 +41,7 @@ FILES = {
 def prepared(directory: Path) -> Path:
     """A directory with a plan and its reports."""
     directory.mkdir()
-    study = saved_study(directory)
+    study = saved_study(directory, WITHOUT_FEATURES)
     planned(study, 60).save(directory / "plan.json")
     pyarrow.parquet.write_table(people(study, 60).reports, directory / "reports.parquet")
     return directory

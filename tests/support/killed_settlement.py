@@ -18,7 +18,7 @@ from typing import Any
 
 sys.path.append(str(Path(__file__).parents[1]))
 
-from support.studies import DESIGNED, people, planned
+from support.studies import WITHOUT_FEATURES, people, planned
 from truthful.plan import Plan
 from truthful.report import page, report
 from truthful.settlement import settle
@@ -65,7 +65,7 @@ def forked(directory: Path, k: int, when: str) -> int:
 def load() -> None:
     """Compiled code is loaded here, once, and not in every life. Nothing is drawn: that took half of each."""
     vars(page)["inline"] = lambda chart, name: ""
-    study = Study.parse(DESIGNED)
+    study = Study.parse(WITHOUT_FEATURES)
     plan = planned(study, 60)
     report(settle(plan, people(study, 60).reports, seed=0).release, plan)
     gc.freeze()
