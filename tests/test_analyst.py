@@ -21,12 +21,12 @@ from support.analysts import (
     wait_until_stopped,
 )
 from support.databases import KINDS, database_url
-from support.serving import ANSWERS, URL, Served, answer, answer_all, asked, close, draft, served
+from support.serving import ANSWERS, URL, WHO, Served, answer, answer_all, asked, close, draft, served
 from support.studies import people
 
 from truthful.plan import Plan
 from truthful.release import read_release
-from truthful.store import answers
+from truthful.store import answers, studies
 from truthful.store.audit_log import events
 from truthful.store.tables import Role, State
 from truthful.study import Study
@@ -243,9 +243,17 @@ def test_pages_are_there_in_both_languages(here: Served, analyst: TestClient, la
 def test_a_directory_that_is_gone_is_said_and_nothing_breaks(
     here: Served, analyst: TestClient, tmp_path: Path
 ) -> None:
+    """Also of a study that waits for a decision: without its ledger none may be made."""
     study = asked(here.service, players=4)
-    place = here.service.locations.study(study.study_id)
+    answer_all(here.service, study)
+    place, page = here.service.locations.study(study.study_id), f"/studies/{study.study_id}"
     place.rename(tmp_path / "elsewhere")
-    assert analyst.get(f"/studies/{study.study_id}").status_code == 409
+    assert analyst.get(page).status_code == 409
+    with here.service.database.writing() as session:
+        studies.step(session, study.study_id, State.CLOSED, WHO)
+        studies.note_problem(session, study.study_id, "Its files are gone.")
+    for decision in ("reopen", "cancel"):
+        refused = analyst.post(f"{page}/{decision}")
+        assert (refused.status_code, "files of the frozen study" in refused.text) == (409, True)
     (tmp_path / "elsewhere").rename(place)
-    assert analyst.get(f"/studies/{study.study_id}").status_code == 200
+    assert analyst.get(page).status_code == 200

@@ -26,7 +26,7 @@ from support.serving import PASSWORD, answer_all, asked, close, code_of, served
 import truthful
 from truthful.errors import InputError, Refused
 from truthful.service.locations import Locations, Settings
-from truthful.service.server import PLAYERS, TO_ANSWER, Opening, make_demo
+from truthful.service.server import PLAYERS, TO_ANSWER, Opening, listen, make_demo
 from truthful.store import studies
 from truthful.store.tables import State
 
@@ -195,6 +195,13 @@ def test_what_cannot_be_is_said_clearly(tmp_path: Path, run: Run, options: list[
     assert ran.code == 2
     assert said in ran.err
     assert "secret" not in ran.err
+
+
+def test_an_answer_does_not_wait_for_the_browser_to_acknowledge_its_beginning() -> None:
+    with listen("127.0.0.1", 0) as listener, socket.create_connection(listener.getsockname()):
+        accepted, _ = listener.accept()
+        with accepted:
+            assert accepted.getsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY)
 
 
 def test_a_file_that_is_no_database_is_not_used(tmp_path: Path, run: Run) -> None:

@@ -157,13 +157,16 @@ class Locations:
         try:
             written = path.stat().st_mtime_ns
         except FileNotFoundError:
-            raise FilesMissing(
-                f"The files of the frozen study {study_id!r} are not in {str(self.root)!r}, and its ledger would be "
-                "there too: without it a second release could go unnoticed. Start the service with the directory that "
-                "the study was frozen in."
-            ) from None
+            raise self._missing(study_id) from None
         with _LOADING:
             return _load(path, written)
+
+    def _missing(self, study_id: str) -> FilesMissing:
+        return FilesMissing(
+            f"The files of the frozen study {study_id!r} are not in {str(self.root)!r}, and its ledger would be "
+            "there too: without it a second release could go unnoticed. Start the service with the directory that "
+            "the study was frozen in."
+        )
 
     def links_key(self, study_id: str) -> bytes:
         """What links of this study are made with that can be made again."""
@@ -181,6 +184,8 @@ class Locations:
     def settling(self, study_id: str) -> Iterator[None]:
         """Keep other servers out while a study is settled here, and remove what killed ones left."""
         directory = self.study(study_id)
+        if not directory.exists():
+            raise self._missing(study_id)
         with exclusive(directory / LOCK) as free:
             if not free:
                 raise SettledElsewhere("Another server is settling this study.")
