@@ -160,7 +160,7 @@ def test_a_consent_document_is_declared_shown_and_remembered_with_each_consent(
     links = bring(here.service, study_id, 12).links
     token = links[min(links)]
     visitor = TestClient(here.client.app, base_url="http://testserver", follow_redirects=False)
-    assert "Read the consent document (version 2)" in shown(visitor, f"/a/{token}")
+    assert ">Consent document (version 2)<" in shown(visitor, f"/a/{token}")
     visitor.post(f"/a/{token}/consent")
     with here.service.database.reading() as session:
         assert roster.standing(session, token)[0].document == sha256

@@ -109,9 +109,7 @@ class Beliefs:
         return predictor(lengths, reports, scales)
 
     def predictor(self, curve: Curve, scales: tuple[float, float], players: int) -> Predictor:
-        """q as a function for this many players and this range of peer noise: by table if that is faster, else
-        directly.
-        """
+        """q for this many players and this range of peer noise, as a function: by table if that is faster."""
         low, high = scales
         if players <= MANY_PLAYERS or (curve.needs_scale and not 0 < high <= WIDEST_RANGE * low):
             return lambda r, y, scale: self.prediction(r, y, curve, scale)

@@ -112,9 +112,7 @@ class Study:
 
     @classmethod
     def parse(cls, text: str) -> Study:
-        """Read a study from the text of a study file; as the text may come from anywhere, it may not name files to
-        read.
-        """
+        """Read a study from the text of a study file, which may not name files to read: anybody may have written it."""
         return cls(declare(parse_toml(check.text("text", text), "study"), "study"))
 
     @classmethod
