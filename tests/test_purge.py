@@ -140,8 +140,11 @@ def test_whoever_asks_afterwards_is_told_when_it_was_erased(here: Served) -> Non
     assert shown.status_code == 200
     assert "Your data have been erased" in shown.text
     assert f"/s/{study.study_id}" in shown.text
-    for move in ("consent", "submit", "withdraw", "dispute", "review", "code"):
+    for move in ("consent", "submit", "withdraw", "dispute", "review"):
         assert here.client.post(f"{link}/{move}", data={"answer": "1"}).status_code in (403, 409)
+    sent = here.client.post(f"{link}/code", data={"code": "7KQ4-M2XD"})
+    assert sent.status_code == 303
+    assert "Your data have been erased" in here.client.get(sent.headers["location"]).text
     for name in ("/receipt.json", "/release.json"):
         assert here.client.get(link + name).status_code == 404
     total = before.partition('class="big">')[2].partition("<")[0]

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import signal
+import time
 from pathlib import Path
 
 import httpx2
@@ -16,6 +17,7 @@ from support.serving import answer_all, asked, close, served
 from test_serve import serving
 
 from truthful.service.locations import Locations, Settings
+from truthful.service.server import HUNG_SECONDS
 from truthful.store.database import Database
 from truthful.store.studies import find
 from truthful.store.tables import State
@@ -25,6 +27,12 @@ def workers(parent: int) -> set[int]:
     """The processes that answer: those that multiprocessing has spawned to run, not the one that cleans up."""
     children = Path(f"/proc/{parent}/task/{parent}/children").read_text().split()
     return {int(child) for child in children if b"spawn_main" in Path(f"/proc/{child}/cmdline").read_bytes()}
+
+
+def kill(processes: set[int]) -> set[int]:
+    for process in processes:
+        os.kill(process, signal.SIGKILL)
+    return processes
 
 
 def lives(process: int) -> bool:
@@ -57,22 +65,25 @@ def test_workers_that_are_killed_are_replaced_and_a_study_is_settled_once(tmp_pa
             close(before.service, study.study_id)
         options = ("--database", database, "--workers", "2", "--log-format", "json")
         with serving(directory, *options) as running:
-            until(lambda: len(workers(running.process.pid)) == 2 and well(running.url))
-            first = workers(running.process.pid)
-            for worker in first:
-                os.kill(worker, signal.SIGKILL)
-            until(lambda: len(workers(running.process.pid) - first) == 2 and well(running.url))
+            parent = running.process.pid
+            until(lambda: len(workers(parent)) == 2)
+            time.sleep(1)  # they still start, and the parent waits for their first sign of life
+            killed = kill(workers(parent))
+            sooner = 0.75 * HUNG_SECONDS  # than one that says nothing is given up
+            until(lambda: len(workers(parent) - killed) == 2 and well(running.url), sooner)
+            killed |= kill(workers(parent) - killed)  # when they answer
+            until(lambda: len(workers(parent) - killed) == 2 and well(running.url))
             opened = Settings(directory, database=database).open_database()
             until(lambda: state(opened, study.study_id) == State.SETTLED)
             opened.close()
             until(lambda: leads(running.url))
-            now = workers(running.process.pid)
+            now = workers(parent)
             assert "Sign in" in httpx2.get(f"{running.url}/sign-in").text
             code, told = running.stop()
             assert code == 0
             assert not any(map(lives, now))
             said = [json.loads(line)["event"] for line in told.splitlines()]
-            assert said.count("A process died; another one has taken its place.") == 2
+            assert said.count("A process died; another one has taken its place.") == len(killed) == 4
             assert said[-1].startswith("Stopping")
     ledger = json.loads((Locations(directory).study(study.study_id) / "ledger.json").read_text())
     assert len(ledger["releases"]) == 1

@@ -74,9 +74,9 @@ def listens(port: int) -> bool:
         return probe.connect_ex(("127.0.0.1", port)) == 0
 
 
-def until(true: Callable[[], bool]) -> None:
+def until(true: Callable[[], bool], seconds: float = PATIENCE_SECONDS) -> None:
     """Wait until it is."""
-    given_up = time.monotonic() + PATIENCE_SECONDS
+    given_up = time.monotonic() + seconds
     while not true():
-        assert time.monotonic() < given_up, f"{true} did not come true in {PATIENCE_SECONDS:g} seconds"
+        assert time.monotonic() < given_up, f"{true} did not come true in {seconds:g} seconds"
         time.sleep(0.005)

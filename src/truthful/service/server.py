@@ -342,9 +342,19 @@ class _Workers(Multiprocess):
         for number in (signal.SIGINT, signal.SIGTERM):
             signal.signal(number, self._stop)
 
+    def init_processes(self) -> None:
+        super().init_processes()
+        self._close_their_ends()
+
+    def _close_their_ends(self) -> None:
+        """Keep one end of each worker's pipe: if both stay open, its death while it starts is noticed late."""
+        for process in self.processes:
+            process.child_conn.close()
+
     def keep_subprocess_alive(self) -> None:
         before = {process.pid for process in self.processes}
         super().keep_subprocess_alive()
+        self._close_their_ends()
         for gone in before - {process.pid for process in self.processes}:
             LOG.error("A process died; another one has taken its place.")
             mark_process_dead(gone)  # type: ignore[no-untyped-call]
