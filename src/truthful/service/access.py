@@ -1,6 +1,6 @@
-"""Who signs in, as everybody who runs studies sees it, and the log of her own studies. Nobody is let in here.
+"""The analyst's view of accounts and of the audit log of her own studies. Nothing can be changed here.
 
-Accounts are made, ended and let into studies by whoever runs the service, on the command line.
+The operator adds accounts, ends them and shares studies with them on the command line.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from truthful.store.audit_log import SAID, events_of, refused_sign_ins
 from truthful.store.tables import Event
 
 router = APIRouter()
-#: The latest events that the log's page shows, and all that its file does.
+#: The most events on the log's page and in its file.
 SHOWN, WHOLE = 500, 1_000_000
 
 
@@ -30,7 +30,7 @@ def people(visit: Analyst) -> Response:
 
 @router.get("/log")
 def log_page(visit: Analyst) -> Response:
-    """The latest of what was done to her studies and her account, and by whom; apart, whom her account refused."""
+    """The latest events of her studies and her account; below them, refused sign-ins to her account."""
     with visit.reading() as session:
         done, names = _events(session, visit, SHOWN)
         refused = refused_sign_ins(session, visit.who)
@@ -39,7 +39,7 @@ def log_page(visit: Analyst) -> Response:
 
 @router.get("/log.csv")
 def log_file(visit: Analyst) -> Response:
-    """The same events, all of them, with their hashes."""
+    """All of these events with their hashes, as CSV."""
     with visit.reading() as session:
         done, _ = _events(session, visit, WHOLE)
         rows = [[getattr(event, name) for name in (*SAID, "hash")] for event in reversed(done)]
@@ -47,6 +47,6 @@ def log_file(visit: Analyst) -> Response:
 
 
 def _events(session: Session, visit: SignedIn, most: int) -> tuple[list[Event], dict[str, Any]]:
-    """Events that concern her, the newest first, and the names of her studies."""
+    """The events of her studies and her account, the newest first, and the names of her studies."""
     names = {stored.id: stored.name for stored in studies.everything(session, visit.account)}
     return events_of(session, visit.who, names, most=most), names

@@ -1,7 +1,7 @@
-"""What an operator is told of a running service: whether it is well, counts that single nobody out, and its log.
+"""Monitoring for the operator: a health check, metrics that single nobody out, and the log.
 
-Counts are kept by address of a page's kind. All that participants do is one kind: told apart by page and time, their
-moves would say when somebody answered. Neither counts nor log hold an address, a link, a name or a value.
+Requests are counted by route. All participants' pages count as one route: counted separately, they would reveal when
+somebody answered. Neither metrics nor log hold an address, a link, a name or a value.
 """
 
 from __future__ import annotations
@@ -41,13 +41,13 @@ from truthful.service.locations import LOOPBACK, Settings
 from truthful.store.database import Database
 
 HEALTH, METRICS = "/health", "/metrics"
-#: Holds what who reads the metrics from elsewhere sends as `Authorization: Bearer …`.
+#: The variable of the token that remote readers of the metrics send as `Authorization: Bearer …`.
 TOKEN, SHORTEST_TOKEN = "TRUTHFUL_METRICS_TOKEN", 16
-#: Where processes that answer together keep their counts; prometheus-client reads it too.
+#: The variable of the directory in which several processes share their metrics; prometheus-client reads it too.
 TOGETHER = "PROMETHEUS_MULTIPROC_DIR"
-#: Seconds that the database has to answer, and for which its answer is told.
+#: In seconds: the database's time to answer a health check, and how long its answer is cached.
 PATIENCE, KEPT = 5.0, 1.0
-#: Headers that only a proxy sends: behind one, everybody seems to be on this machine.
+#: Headers that only a proxy sends: behind one, all requests seem to come from this machine.
 FORWARDED = ("x-forwarded-for", "x-real-ip", "forwarded")
 
 _REGISTRY = CollectorRegistry()
@@ -66,13 +66,13 @@ _THREADS, _CONNECTIONS, _LEADS = (
 
 
 class Settling(Protocol):
-    """What settles studies in this process, if it leads."""
+    """The settler of this process; `leads` if it is the one that settles."""
 
     leads: bool
 
 
 class Running(Protocol):
-    """A service, as far as it is watched."""
+    """The parts of a service that are monitored."""
 
     @property
     def settings(self) -> Settings: ...
@@ -84,7 +84,7 @@ class Running(Protocol):
 
 @dataclass(eq=False)
 class Monitoring:
-    """Answers /health and /metrics whatever name it is called by, and counts all other requests."""
+    """Middleware that answers /health and /metrics for any host name, and counts all other requests."""
 
     app: ASGIApp
     token: str | None = field(default_factory=lambda: read_token(os.environ.get(TOKEN)))
@@ -119,7 +119,7 @@ class Monitoring:
             _SECONDS.labels(route).observe(time.perf_counter() - began)
 
     async def _health(self, database: Database) -> Response:
-        """Whether pages can be answered: asked of the database by one at a time, so that nobody can wear it out."""
+        """Whether the database answers. Requests share one query at a time, so that nobody can overload it this way."""
         async with self._turn:
             if time.monotonic() - self._well[0] > KEPT:
                 self._well = time.monotonic(), await reaches(database)
@@ -127,7 +127,7 @@ class Monitoring:
         return PlainTextResponse("ok\n" if well else "the database is away\n", 200 if well else 503)
 
     def _may_read(self, request: Request) -> bool:
-        """Who knows the token, or else is on this machine and comes through no proxy."""
+        """Whether a request has the token or, if none is set, comes directly from this machine."""
         shown = request.headers.get("authorization", "").removeprefix("Bearer ")
         if self.token is not None:
             return hmac.compare_digest(shown.encode(), self.token.encode())
@@ -158,7 +158,7 @@ async def reaches(database: Database) -> bool:
 
 
 def kind_of(scope: Scope) -> str:
-    """A page's kind: the template of its address, and one for all that participants do."""
+    """The route that a request counts under: its path template, or one for all participants' pages."""
     for part in ("/a/", "/static/"):
         if scope["path"].startswith(part):
             return f"{part}…"
@@ -166,14 +166,14 @@ def kind_of(scope: Scope) -> str:
 
 
 def note_use(service: Running) -> None:
-    """How much of what is scarce this process uses."""
+    """Update the gauges of this process: busy threads, busy connections, and whether it settles."""
     _THREADS.set(anyio.to_thread.current_default_thread_limiter().borrowed_tokens)
     _CONNECTIONS.set(service.database.engine.pool.checkedout())  # type: ignore[attr-defined]
     _LEADS.set(service.settler.leads)
 
 
 def read_metrics() -> bytes:
-    """Of this process, or of all that answer together."""
+    """The metrics of this process, or of all processes that serve together."""
     if TOGETHER not in os.environ:
         return generate_latest(_REGISTRY)
     whole = CollectorRegistry()
@@ -182,25 +182,25 @@ def read_metrics() -> bytes:
 
 
 class Console(logging.Handler):
-    """Prints on the error output, whichever that is just now."""
+    """A handler that prints to the current sys.stderr."""
 
     def emit(self, record: logging.LogRecord) -> None:
         print(self.format(record), file=sys.stderr, flush=True)
 
 
-#: Loggers whose messages are sentences as they stand in the code; values are in their arguments, and not told.
+#: Loggers whose messages are constant sentences; values are in their arguments, which are not logged.
 OURS = ("truthful.", "uvicorn")
 
 
 def _event(record: logging.LogRecord) -> str:
-    """What a record says; of another library only that it said something, for that may quote anything."""
+    """The message of a record; of other libraries only a notice, as their messages may quote values."""
     if record.name.startswith(OURS):
         return str(record.msg)
     return f"{record.name} wrote something, which is withheld: it may quote a value."
 
 
 class JsonLines(logging.Formatter):
-    """One record a line. Of an error its kind and its place are told: what it says may quote an answer or a link."""
+    """One JSON object a line. Errors have their type and traceback only: messages may quote an answer or a link."""
 
     def format(self, record: logging.LogRecord) -> str:
         failed = record.exc_info[1] if record.exc_info else None
@@ -217,7 +217,7 @@ class JsonLines(logging.Formatter):
 
 
 class Words(logging.Formatter):
-    """The same as people read it."""
+    """The same content as plain text."""
 
     def format(self, record: logging.LogRecord) -> str:
         failed = record.exc_info[1] if record.exc_info else None
@@ -236,7 +236,7 @@ LOG.propagate = False
 
 
 def write_log_as(form: str) -> dict[str, Any]:
-    """Write this process's log in this form; what the web server is told to do the same."""
+    """Set this process's log format; the logging configuration that makes the web server use it too."""
     LOG.handlers[0].setFormatter(FORMATS[form]())
     return {
         "version": 1,
@@ -249,7 +249,7 @@ def write_log_as(form: str) -> dict[str, Any]:
 
 
 def complain(what: str, failed: Exception) -> None:
-    """Tell where something failed. What the error says may quote an answer or a link, so it is not told."""
+    """Log where something failed, without the error's message, which may quote an answer or a link."""
     LOG.error(what, exc_info=failed)
 
 

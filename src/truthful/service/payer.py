@@ -1,7 +1,7 @@
-"""The payer's pages: who is paid how much, as files, in every settled study that names her, and nothing else.
+"""The payer's pages: players and amounts, as files, of every settled study that names her, and nothing else.
 
-Where a study declares that whoever asks also pays, its analysts see them. Amounts are in coins that exist, as they were
-rounded when the study was settled. A file is fetched by a form, because fetching it is written to the log.
+Where a study declares that the asker also pays, its analysts see these pages. Amounts are in whole coins, as rounded by
+the settlement. Files are downloaded by a POST, because each download is logged.
 """
 
 from __future__ import annotations
@@ -28,12 +28,12 @@ from truthful.store.studies import NotNow, Unknown
 from truthful.store.tables import Role, StoredStudy
 
 router = APIRouter()
-#: What the first column of a file of ids may be called.
+#: Recognised headings of the first column of a file of ids.
 HEADINGS = ("player", "id", "WorkerId", "Participant id")
-#: An analyst may be one where her study says so; each page looks which studies these are.
+#: Any signed-in account: analysts can be payers too, so each page checks which studies an account may pay for.
 Paying = Annotated[SignedIn, Depends(signed_in)]
 
-#: What the log says of each.
+#: The audit log's words for each kind of file.
 TAKEN = {
     Kind.CSV: "took the payment file",
     Kind.PROLIFIC: "took the Prolific file",
@@ -43,7 +43,7 @@ TAKEN = {
 
 @dataclass(frozen=True)
 class StudyBill(Bill):
-    """What a settled study owes."""
+    """The payments that a settled study owes."""
 
     stored: StoredStudy
 
@@ -55,7 +55,7 @@ def _bill(session: Session, locations: Locations, stored: StoredStudy) -> StudyB
 
 
 def _payable(session: Session, visit: SignedIn) -> dict[str, StoredStudy]:
-    """The settled studies of which she may see amounts: those she is let into, if she pays there."""
+    """The settled studies whose amounts she may see: those she has access to and pays for."""
     hers = {one.id: one for one in studies.everything(session, visit.account) if one.state in studies.ENDED}
     if visit.account.role == Role.PAYER:
         return hers
@@ -84,7 +84,7 @@ def payments(visit: Paying) -> Response:
 
 
 def _erased(visit: SignedIn, stored: StoredStudy) -> dict[str, Any]:
-    """What is known of the payments of a study whose people's data were erased."""
+    """The totals of a study whose people's data were erased."""
     totals = stored.totals or {}
     paid = in_currency(totals["coins"], totals["digits"])
     currency = visit.plan(stored.id).study.currency
@@ -111,7 +111,7 @@ def _study_page(visit: SignedIn, bill: StudyBill, problem: str | None = None) ->
 
 @router.post("/payments/{study_id}/sent")
 async def mark_sent(visit: Paying, study_id: str) -> Response:
-    """Payments that were sent are marked: all, or those of an uploaded file of ids. People are told when."""
+    """Mark payments as sent: all, or those in an uploaded file of ids. Players see the date."""
     async with visit.request.form(max_files=1) as sent:
         pressed, file = sent.get("do"), sent.get("file")
         text = None if not isinstance(file, UploadFile) or not file.filename else await file.read()
@@ -132,7 +132,7 @@ def _mark(visit: SignedIn, study_id: str, pressed: str, text: bytes | None) -> R
 
 
 def _read_ids(text: bytes | None) -> list[str]:
-    """The first column of a file: ids, with a heading or without."""
+    """The ids in the first column of a CSV file, with or without a heading."""
     if not text:
         raise InputError("No file was chosen. Choose a file of ids first.")
     try:
@@ -149,7 +149,7 @@ def _read_ids(text: bytes | None) -> list[str]:
 
 @router.post("/payments/{study_id}/{kind}")
 def payment_file(visit: Paying, study_id: str, kind: Kind) -> Response:
-    """Players and amounts, as this kind of file. That it was taken is in the log before it is sent."""
+    """Players and amounts as this kind of file. The download is logged before it is sent."""
     bill = _settled_bill(visit, study_id)
     if not bill.takes(kind):
         raise TurnedAway(409, "payer.not_for_it")

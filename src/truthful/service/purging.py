@@ -1,12 +1,12 @@
-"""Erase what a service holds of a study's people, in an order that a kill cannot hurt.
+"""Erase the data of a study's people, in steps that survive a crash.
 
-(1) `erased.json` is written: from here on it will be done, and whoever starts the service next goes on. (2) One
-transaction removes every row of theirs, so that no page asks for a key any more. (3) The keys are overwritten: what a
-database's log, its dead rows or a stolen copy still hold of answers, codes and payments is sealed with keys that do not
-exist. The sealed books go, the key of links, and the hash of the answers. (4) The database is written anew without what
-was removed. (5) `erased.json` says that it is whole. Each step may be done again; killed in between, all of them are.
+(1) `erased.json` is written: from now on the erasure will be completed, at the next start if need be. (2) One
+transaction deletes all their rows, so that no page asks for a key any more. (3) The keys are overwritten: answers,
+codes and payments that a database's log, its dead rows or a stolen copy still hold can no longer be opened. The sealed
+books are destroyed, with the key of links and the fingerprint of the answers. (4) The database is rewritten without the
+deleted rows. (5) `erased.json` notes the completion. Every step may be repeated, and after a crash all of them are.
 
-The directory remembers: a database that is restored from an older backup is erased again at the next start.
+`erased.json` outlives the database: one restored from an older backup is erased again at the next start.
 """
 
 from __future__ import annotations
@@ -30,14 +30,14 @@ from truthful.store.erasing import Erasure
 from truthful.store.seals import shred
 
 MARK = "erased.json"
-#: Who erases by command, in the audit log.
+#: The actor in the audit log of an erasure by command.
 OPERATOR = "command line"
 
 
 def purge(
     database: Database, locations: Locations, study_id: str, who: str, *, unpaid: bool = False
 ) -> Erasure:
-    """Erase what is held of a study's people, if it has ended and they are paid. What was begun is finished."""
+    """Erase a study's people, if it has ended and they are paid; or complete an erasure that was interrupted."""
     with database.reading() as session:
         erasing.require_ended(studies.find(session, study_id))
     with locations.settling(study_id):
@@ -50,7 +50,7 @@ def purge(
 
 
 def finish(database: Database, locations: Locations) -> None:
-    """What was begun and not finished, or is there again because an older database was brought back."""
+    """Complete interrupted erasures, and repeat those that a restored database has undone."""
     for path in sorted((locations.root / "studies").glob(f"*/{MARK}")):
         study_id = path.parent.name
         begun = _read(locations, study_id) or {}
@@ -62,7 +62,7 @@ def finish(database: Database, locations: Locations) -> None:
 
 
 def purge_due(database: Database, locations: Locations, today: date) -> None:
-    """Erase what was promised to be erased by now. It waits for payments that are not marked as sent."""
+    """Erase studies whose promised day of erasure has passed, except those with payments not marked as sent."""
     with database.reading() as session:
         due = [stored.id for stored in erasing.to_erase(session)]
     for study_id in _over(locations, due, today):
@@ -71,7 +71,7 @@ def purge_due(database: Database, locations: Locations, today: date) -> None:
 
 
 def _over(locations: Locations, ended: list[str], today: date) -> Iterator[str]:
-    """The studies whose data were to be kept until a day that is over."""
+    """The studies whose `delete_after` has passed."""
     for study_id in ended:
         with suppress(FilesMissing):
             told = locations.plan(study_id).study.declared.invitation
@@ -91,7 +91,7 @@ def _finish(database: Database, locations: Locations, study_id: str, begun: dict
     shred(locations.study(study_id) / LINKS)
     write_atomically(locations.study(study_id) / CLOSED, pretty_json({"answers_hmac": ""}))
     locations.destroy_keys(study_id)
-    with suppress(OperationalError):  # somebody else holds the database: it is tried again
+    with suppress(OperationalError):  # another connection blocks it: retried later
         if database.clean():
             _write(locations, study_id, begun | {"whole": True})
 
@@ -114,7 +114,7 @@ def today() -> date:
 
 
 def purge_from(settings: Settings, study_id: str, *, unpaid: bool) -> Erasure:
-    """Erase by command; a service that runs need not be stopped."""
+    """Erase by command, also while the service runs."""
     settings.require_service()
     with closing(settings.open_database()) as database:
         with database.reading() as session:
