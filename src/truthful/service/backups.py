@@ -54,7 +54,7 @@ ROWS, FILES = "rows", "files"
 #: The number of rows fetched at once, and the size in bytes from which a batch is closed.
 AT_ONCE, PART_BYTES = 100, 4_000_000
 #: Sign-ins and links are left out: restored, a link that was used since would work again.
-NOT_KEPT = (SignIn.__tablename__, SignInLink.__tablename__)
+EXCLUDED_TABLES = (SignIn.__tablename__, SignInLink.__tablename__)
 #: In seconds: the longest wait for a settlement under way, and the pause between looks.
 PATIENCE_SECONDS, LOOK_SECONDS = 600.0, 0.1
 
@@ -101,8 +101,8 @@ class Envelope:
 
     def prove(self, manifest: Mapping[str, Any]) -> str:
         """The manifest's authentication code, which takes the key."""
-        said = {name: value for name, value in manifest.items() if name != "proof"}
-        return hmac.digest(self.proof, canonical_json(said), "sha256").hex()
+        signed = {name: value for name, value in manifest.items() if name != "proof"}
+        return hmac.digest(self.proof, canonical_json(signed), "sha256").hex()
 
 
 # Backing up
@@ -163,11 +163,11 @@ def _fill(archive: zipfile.ZipFile, database: Database, settings: Settings) -> B
     frozen = None
     while frozen is None:
         with database.snapshot() as rows:
-            with _standing_still(locations) as held:
-                frozen = _frozen(rows, locations, held)
+            with _locked_studies(locations) as locked:
+                frozen = _count_frozen(rows, locations, locked)
                 _require_same_key(settings, database.seals)
                 if frozen is not None:
-                    _add_files(add, database.seals, locations, held)
+                    _add_files(add, database.seals, locations, locked)
             counted = {} if frozen is None else _add_rows(add, rows)
     manifest: dict[str, Any] = {
         "format": FORMAT,
@@ -193,35 +193,35 @@ def _require_same_key(settings: Settings, seals: Seals) -> None:
 
 
 @contextmanager
-def _standing_still(locations: Locations) -> Iterator[set[str]]:
+def _locked_studies(locations: Locations) -> Iterator[set[str]]:
     """Lock all frozen studies, so that their files stay as they are; waits for settlements under way."""
     given_up = time.monotonic() + PATIENCE_SECONDS
     while True:
         with ExitStack() as stack:
             try:
-                held = set(locations.frozen())
-                for study_id in sorted(held):
+                locked = set(locations.frozen())
+                for study_id in sorted(locked):
                     stack.enter_context(locations.settling(study_id))
             except SettledElsewhere:
                 if time.monotonic() > given_up:
                     raise
             else:
-                yield held
+                yield locked
                 return
         time.sleep(LOOK_SECONDS)
 
 
-def _frozen(rows: Connection, locations: Locations, held: set[str]) -> int | None:
+def _count_frozen(rows: Connection, locations: Locations, locked: set[str]) -> int | None:
     """The number of frozen studies in the snapshot; None if one of them was frozen after the locks were taken."""
     frozen = set(rows.scalars(select(StoredStudy.id).where(StoredStudy.state != State.DRAFT)))
-    for study_id in frozen - held:
+    for study_id in frozen - locked:
         locations.plan(study_id)  # raises if its files are lost
-    return len(frozen) if frozen <= held else None
+    return len(frozen) if frozen <= locked else None
 
 
-def _add_files(add: Add, seals: Seals, locations: Locations, held: set[str]) -> None:
+def _add_files(add: Add, seals: Seals, locations: Locations, locked: set[str]) -> None:
     """Add the studies' files and the logo, without hidden files: those are locks and unfinished writes."""
-    for study_id in sorted(held):
+    for study_id in sorted(locked):
         if seals.path(study_id).exists():
             seals.keys(study_id)  # raises if the key does not open them
         directory = locations.study(study_id)
@@ -235,7 +235,7 @@ def _add_files(add: Add, seals: Seals, locations: Locations, held: set[str]) -> 
 
 def backed_up() -> Iterator[Rows]:
     """The tables that are backed up, ordered by their foreign keys."""
-    yield from (table for table in Table.metadata.sorted_tables if table.name not in NOT_KEPT)
+    yield from (table for table in Table.metadata.sorted_tables if table.name not in EXCLUDED_TABLES)
 
 
 def _add_rows(add: Add, rows: Connection) -> dict[str, int]:

@@ -88,9 +88,8 @@ class Mailer:
                 while not self._ended.is_set() and self._send_next(server, smtp):
                     pass
         except (OSError, smtplib.SMTPException) as failed:
-            self.problem = (
-                f"The mail server {smtp.host}:{smtp.port} cannot be used now: {_told(failed)}. Mails wait."
-            )
+            why = _error_text(failed)
+            self.problem = f"The mail server {smtp.host}:{smtp.port} cannot be used now: {why}. Mails wait."
 
     def _send_next(self, server: smtplib.SMTP, smtp: Smtp) -> bool:
         """Send the next mail; False if none waits."""
@@ -115,7 +114,7 @@ class Mailer:
         try:
             server.send_message(write_message(letter, f"{self._settings.origin}/a/{token}", smtp.sender))
         except (smtplib.SMTPRecipientsRefused, smtplib.SMTPResponseException) as refused:
-            return Sending.FAILED, f"The mail server did not take it: {_told(refused)}"
+            return Sending.FAILED, f"The mail server did not take it: {_error_text(refused)}"
         except (OSError, smtplib.SMTPException):
             return Sending.UNKNOWN, ENDED
         return Sending.SENT, None
@@ -154,14 +153,14 @@ def _connected(smtp: Smtp) -> Iterator[smtplib.SMTP]:
         yield server
 
 
-def _told(problem: Exception) -> str:
+def _error_text(problem: Exception) -> str:
     """A mail server's reply or an error, as one line."""
     if isinstance(problem, smtplib.SMTPRecipientsRefused):
-        return _answer(*next(iter(problem.recipients.values())))
+        return _reply_text(*next(iter(problem.recipients.values())))
     if isinstance(problem, smtplib.SMTPResponseException):
-        return _answer(problem.smtp_code, problem.smtp_error)
+        return _reply_text(problem.smtp_code, problem.smtp_error)
     return str(problem) or type(problem).__name__
 
 
-def _answer(code: int, said: bytes | str) -> str:
-    return f"{code} {said.decode(errors='replace') if isinstance(said, bytes) else said}"
+def _reply_text(code: int, reply: bytes | str) -> str:
+    return f"{code} {reply.decode(errors='replace') if isinstance(reply, bytes) else reply}"

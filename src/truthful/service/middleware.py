@@ -71,20 +71,20 @@ class NoDetails:
         self._app = app
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        begun = False
+        started = False
 
-        async def note_begin(message: Message) -> None:
-            nonlocal begun
-            begun = True
+        async def note_start(message: Message) -> None:
+            nonlocal started
+            started = True
             await send(message)
 
         try:
-            await self._app(scope, receive, note_begin)
+            await self._app(scope, receive, note_start)
         except Exception as problem:
             if scope["type"] != "http":
                 raise
             complain("A page failed.", problem)
-            if begun:
+            if started:
                 raise ConnectionAbortedError from None
             await page(Request(scope), "broken.html", status=500)(scope, receive, send)
 
@@ -104,12 +104,12 @@ class OwnSite:
         headers = Headers(scope=scope)
         if headers.get("host", "").lower() not in self._hosts:
             return TurnedAway(421, "shared.other_host")
-        if scope["method"] not in SAFE and not _own(headers, self._origin):
+        if scope["method"] not in SAFE and not _is_own_form(headers, self._origin):
             return TurnedAway(403, "shared.other_site")
         return None
 
 
-def _own(headers: Headers, origin: str) -> bool:
+def _is_own_form(headers: Headers, origin: str) -> bool:
     site, sent_from = headers.get("sec-fetch-site"), headers.get("origin")
     if site is not None:
         return site in ("same-origin", "none")
@@ -168,7 +168,9 @@ class SmallBodies:
                 raise _too_large(most)
             if scope["method"] not in SAFE:
                 counted = _count_bytes(receive, most, seconds)
-                receive = counted if large else _again(await Request(scope, counted).body(), headers, receive)
+                receive = (
+                    counted if large else _replay(await Request(scope, counted).body(), headers, receive)
+                )
             await self._app(scope, receive, send)
         except TurnedAway as problem:
             await problem.page(request)(scope, receive, send)
@@ -180,7 +182,7 @@ def _too_large(most: int) -> TurnedAway:
     return TurnedAway(413, "shared.too_large", kilobytes=most // 1000)
 
 
-def _again(body: bytes, headers: Headers, receive: Receive) -> Receive:
+def _replay(body: bytes, headers: Headers, receive: Receive) -> Receive:
     """A `receive` that replays a form already read, after refusing NUL characters."""
     encoded = headers.get("content-type", "").lower().startswith("application/x-www-form-urlencoded")
     if NUL in body or (encoded and ENCODED_NUL in body):
@@ -219,6 +221,6 @@ def _count_bytes(receive: Receive, most: int, seconds: float) -> Receive:
 
 
 def _is_utf_8(headers: Headers) -> bool:
-    """Whether a form is declared as UTF-8, or not at all: other encodings could hide surrogates, which cannot be stored."""
+    """Whether a form's charset is UTF-8 or undeclared: others could hide surrogates, which cannot be stored."""
     _, _, charset = headers.get("content-type", "").lower().partition("charset=")
     return not charset or charset.partition(";")[0].strip(' "') in ("utf-8", "utf8")

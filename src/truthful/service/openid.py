@@ -1,8 +1,8 @@
-"""Signing in by an OpenID provider, to accounts that the operator has made: nobody can make her own.
+"""Signing in through an OpenID provider, to existing accounts only: nobody can register.
 
-The provider is asked for a code (with PKCE, state and nonce), and the code is exchanged for a signed token that says
-who came. What a sign-in was begun with stands in a cookie of the browser that began it, so that any process can finish
-it, and no other browser. The provider is asked on the event loop: one that is slow takes no thread.
+This is the authorization code flow with PKCE, state and nonce: the code is exchanged for a signed ID token. The
+parameters of a sign-in are kept in a cookie, so that any process can finish it, but no other browser. Requests to the
+provider run on the event loop, so that a slow provider takes no thread.
 """
 
 from __future__ import annotations
@@ -35,18 +35,18 @@ from truthful.store.audit_log import note_refused_sign_in
 
 router = APIRouter()
 BACK = "/sign-in/openid/back"
-#: The cookie of a sign-in under way, and the seconds it has.
+#: The cookie of a sign-in under way, and its lifetime in seconds.
 BEGUN, BEGUN_SECONDS = "openid", 600
-#: Seconds to wait for the provider, how long to believe what it says of itself, and how far clocks may differ.
+#: In seconds: the timeout for the provider, how long its metadata is cached, and how far clocks may differ.
 PATIENCE, BELIEVED, LEEWAY = 10.0, 3600.0, 60
-#: Sign-ins that may wait for the provider at a time.
+#: The most sign-ins that wait for the provider at a time.
 MOST = 20
-#: Signatures with a key that only the provider has.
+#: Accepted signature algorithms: asymmetric ones only.
 SIGNED = ["RS256", "RS384", "RS512", "PS256", "PS384", "PS512", "ES256", "ES384", "ES512", "EdDSA", "Ed25519"]
 
 
 class NotSignedIn(Exception):
-    """The text that says why, and the status of its page."""
+    """A failed sign-in: the key of the text that says why, and the status of its page."""
 
     def __init__(self, key: str, status: int = 403) -> None:
         super().__init__(key)
@@ -54,7 +54,7 @@ class NotSignedIn(Exception):
 
 
 class Begun(NamedTuple):
-    """What a sign-in was begun with: what the provider gives back, puts in its token, and asks for with the code."""
+    """The parameters of a sign-in: its state, its nonce, and its PKCE verifier."""
 
     state: str
     nonce: str
@@ -63,7 +63,7 @@ class Begun(NamedTuple):
 
 @dataclass(frozen=True)
 class VouchedIdentity:
-    """Who came, as the provider vouches for it; `email` only if it has verified the address."""
+    """An identity that the provider vouches for; `email` only if the provider has verified it."""
 
     issuer: str
     subject: str
@@ -71,7 +71,7 @@ class VouchedIdentity:
 
 
 class OpenId:
-    """A provider, and what it says of itself."""
+    """A client of one provider, with the provider's metadata and keys."""
 
     def __init__(self, provider: Provider, origin: str) -> None:
         self._provider, self._back = provider, f"{origin}{BACK}"
@@ -80,7 +80,7 @@ class OpenId:
         self._read, self._under_way = -BELIEVED, 0
 
     async def begin(self, begun: Begun) -> str:
-        """The provider's address to go to."""
+        """The provider's address to redirect the browser to."""
         async with self._asking() as client:
             endpoint = (await self._described(client))["authorization_endpoint"]
             address, _ = client.create_authorization_url(
@@ -89,7 +89,7 @@ class OpenId:
             return str(address)
 
     async def finish(self, code: str, begun: Begun) -> VouchedIdentity:
-        """Exchange a code for who came."""
+        """Exchange a code for the identity that signed in."""
         async with self._asking() as client:
             said = await self._described(client)
             token = await client.fetch_token(
@@ -104,7 +104,7 @@ class OpenId:
         return read_identity(claims)
 
     async def _claims(self, client: AsyncOAuth2Client, token: str, nonce: str) -> dict[str, Any]:
-        """What the token says, once its signature holds; keys are read again if it does not, as they may be new."""
+        """The verified claims of a token. If verification fails, the keys are fetched again once: they may be new."""
         for again in (False, True):
             if self._keys is None or again:
                 keys: Any = await _json(client, self._metadata["jwks_uri"])
@@ -114,10 +114,10 @@ class OpenId:
             except JoseError:
                 if again:
                     raise
-        raise AssertionError  # the second try has returned or raised
+        raise AssertionError  # the second attempt has returned or raised
 
     async def _more(self, client: AsyncOAuth2Client, endpoint: str, subject: str) -> dict[str, Any]:
-        """What the provider says of her apart from the token, if it is of her."""
+        """The claims of the userinfo endpoint, if they are about the same subject."""
         said = await _json(client, endpoint, withhold_token=False)
         return said if said.get("sub") == subject else {}
 
@@ -132,7 +132,7 @@ class OpenId:
 
     @asynccontextmanager
     async def _asking(self) -> AsyncIterator[AsyncOAuth2Client]:
-        """A client of the provider. What goes wrong with it is a sentence, and what it said of itself is read again."""
+        """An HTTP client of the provider. Errors become NotSignedIn; after a failure the metadata are fetched again."""
         if self._under_way >= MOST:
             raise Busy(503)
         self._under_way += 1
@@ -167,7 +167,7 @@ async def _json(client: AsyncOAuth2Client, address: str, *, withhold_token: bool
 
 
 def read_claims(token: str, keys: KeySet, provider: Provider, nonce: str) -> dict[str, Any]:
-    """What a token says, if the provider signed it for us, for this sign-in, and it has not expired."""
+    """The claims of a token, if it is signed by the provider, for us and this sign-in, and not expired."""
     claims = jwt.decode(token, keys, algorithms=SIGNED).claims
     needed = JWTClaimsRegistry(
         leeway=LEEWAY,
@@ -193,7 +193,7 @@ def read_identity(claims: Mapping[str, Any]) -> VouchedIdentity:
 
 @router.get("/sign-in/openid")
 async def begin(visit: Visitor) -> Response:
-    """To the provider. It is a link and no form, because our policy lets forms be sent to ourselves alone."""
+    """Redirect to the provider. This is a link, not a form, because our policy allows forms to our own pages only."""
     begun = Begun(*(secrets.token_urlsafe(32) for _ in range(3)))
     try:
         address = await _openid(visit).begin(begun)
@@ -206,7 +206,7 @@ async def begin(visit: Visitor) -> Response:
 
 @router.get(BACK)
 async def come_back(visit: Visitor, state: str = "", code: str = "", error: str = "") -> Response:
-    """From the provider: whoever it vouches for is signed in, if the operator has made her an account."""
+    """The return from the provider: sign in the account of the identity it vouches for, if there is one."""
     kept = visit.request.cookies.get(cookie_name(visit.service, BEGUN), "").split(".")
     try:
         if len(kept) != len(Begun._fields) or not hmac.compare_digest(kept[0].encode(), state.encode()):

@@ -29,7 +29,7 @@ from truthful.store.database import Database
 from truthful.store.erasing import Erasure
 from truthful.store.seals import shred
 
-MARK = "erased.json"
+ERASURE_RECORD = "erased.json"
 #: The actor in the audit log of an erasure by command.
 OPERATOR = "command line"
 
@@ -51,40 +51,44 @@ def purge(
 
 def finish(database: Database, locations: Locations) -> None:
     """Complete interrupted erasures, and repeat those that a restored database has undone."""
-    for path in sorted((locations.root / "studies").glob(f"*/{MARK}")):
+    for path in sorted((locations.root / "studies").glob(f"*/{ERASURE_RECORD}")):
         study_id = path.parent.name
-        begun = _read(locations, study_id) or {}
+        record = _read(locations, study_id) or {}
         with database.reading() as session:
-            whole = begun["whole"] and erasing.is_erased(session, study_id)
+            whole = record["whole"] and erasing.is_erased(session, study_id)
         if not whole:
             with suppress(SettledElsewhere), locations.settling(study_id):
-                _finish(database, locations, study_id, begun)
+                _finish(database, locations, study_id, record)
 
 
 def purge_due(database: Database, locations: Locations, today: date) -> None:
     """Erase studies whose promised day of erasure has passed, except those with payments not marked as sent."""
     with database.reading() as session:
         due = [stored.id for stored in erasing.to_erase(session)]
-    for study_id in _over(locations, due, today):
+    for study_id in _past_erasure_day(locations, due, today):
         with suppress(Refused):
             purge(database, locations, study_id, "service")
 
 
-def _over(locations: Locations, ended: list[str], today: date) -> Iterator[str]:
+def _past_erasure_day(locations: Locations, ended: list[str], today: date) -> Iterator[str]:
     """The studies whose `delete_after` has passed."""
     for study_id in ended:
         with suppress(FilesMissing):
-            told = locations.plan(study_id).study.declared.invitation
-            if told is not None and told.delete_after is not None and told.delete_after < today:
+            invitation = locations.plan(study_id).study.declared.invitation
+            if (
+                invitation is not None
+                and invitation.delete_after is not None
+                and invitation.delete_after < today
+            ):
                 yield study_id
 
 
-def _finish(database: Database, locations: Locations, study_id: str, begun: dict[str, Any]) -> None:
+def _finish(database: Database, locations: Locations, study_id: str, record: dict[str, Any]) -> None:
     settlement = locations.settlement(study_id)
     release, report = (_text(settlement / name) for name in ("release.json", "report.html"))
     with database.writing() as session:
         if not erasing.is_erased(session, study_id):
-            erasing.erase(session, study_id, Erasure.read(begun), release, report)
+            erasing.erase(session, study_id, Erasure.read(record), release, report)
     database.seals.destroy(study_id)
     for path in (settlement / name for name in (SEALED_BOOKS, *PRIVATE)):
         shred(path)
@@ -93,16 +97,16 @@ def _finish(database: Database, locations: Locations, study_id: str, begun: dict
     locations.destroy_keys(study_id)
     with suppress(OperationalError):  # another connection blocks it: retried later
         if database.clean():
-            _write(locations, study_id, begun | {"whole": True})
+            _write(locations, study_id, record | {"whole": True})
 
 
 def _read(locations: Locations, study_id: str) -> dict[str, Any] | None:
-    text = _text(locations.study(study_id) / MARK)
+    text = _text(locations.study(study_id) / ERASURE_RECORD)
     return None if text is None else json.loads(text)
 
 
-def _write(locations: Locations, study_id: str, begun: dict[str, Any]) -> None:
-    write_atomically(locations.study(study_id) / MARK, pretty_json(begun))
+def _write(locations: Locations, study_id: str, record: dict[str, Any]) -> None:
+    write_atomically(locations.study(study_id) / ERASURE_RECORD, pretty_json(record))
 
 
 def _text(path: Path) -> str | None:
@@ -120,8 +124,8 @@ def purge_from(settings: Settings, study_id: str, *, unpaid: bool) -> Erasure:
         with database.reading() as session:
             known = {stored.id: stored.name for stored in studies.everything(session)}
         if study_id not in known:
-            told = ", ".join(f"{one} ({name})" for one, name in known.items()) or "none"
+            listed = ", ".join(f"{one} ({name})" for one, name in known.items()) or "none"
             raise InputError(
-                f"There is no study {study_id!r} in {str(settings.directory)!r}. Name one of these: {told}."
+                f"There is no study {study_id!r} in {str(settings.directory)!r}. Name one of these: {listed}."
             )
         return purge(database, settings.locations, study_id, OPERATOR, unpaid=unpaid)

@@ -97,16 +97,16 @@ class Browser(httpx2.Client):
                 f"The service at {self.base_url} does not answer ({problem}). Start it with: truthful serve"
             ) from None
         if response.status_code >= 400:
-            said = complaint(response.text) or "it says no more"
+            alert = complaint(response.text) or "it says no more"
             method, path = response.request.method, response.url.path
-            raise Refused(f"{method} {path} was answered by {response.status_code}: {said}")
+            raise Refused(f"{method} {path} was answered by {response.status_code}: {alert}")
         return response
 
 
 def complaint(page: str) -> str:
     """The alerts of a page, as plain text."""
     alerts = re.findall(r'<(p|div)[^>]* role="alert"[^>]*>(.*?)</\1>', page, re.DOTALL)
-    return " ".join(html.unescape(re.sub("<[^>]*>", " ", said)).strip() for _, said in alerts)
+    return " ".join(html.unescape(re.sub("<[^>]*>", " ", alert)).strip() for _, alert in alerts)
 
 
 @dataclass
@@ -146,8 +146,8 @@ class Bot:
         browser.post(f"{self.link}/consent")
         self.code = next(cookie.value or "" for cookie in browser.cookies.jar if cookie.path == self.link)
         for answer in (self.first, self.answer):
-            said = {"answer": answer, "prediction": self.prediction}
-            sent = {name: repr(value) for name, value in said.items() if value is not None}
+            values = {"answer": answer, "prediction": self.prediction}
+            sent = {name: repr(value) for name, value in values.items() if value is not None}
             for step in ("review", "submit") if answer is not None else ():
                 browser.post(f"{self.link}/{step}", data=sent)
         if self.withdraws:
@@ -172,10 +172,10 @@ def invent_bots(plan: Plan, roles: tuple[PopulationRole, ...], seed: int) -> dic
     rows = invent(study, max(role.players.stop for role in roles), rng).reports.to_pylist()
     true = np.array([row.pop(study.response.name) for row in rows])
     declared = study.shares is None and study.levels is None
-    said = _reports(plan, roles, rows, true, rng) if declared else _opposites(study, roles, true)
+    answers = _reports(plan, roles, rows, true, rng) if declared else _opposites(study, roles, true)
     kinds = [role.agent.name for role in roles for _ in range(role.count)]
     bots: dict[str, Bot] = {}
-    for kind, row, value in zip(kinds, rows, said, strict=True):
+    for kind, row, value in zip(kinds, rows, answers, strict=True):
         answer, prediction = None if np.isnan(value) else round(float(value), 2), row.pop(PREDICTION, None)
         first = study.response.low if len(bots) % CHANGING == 0 else None
         moves = {1: ("dispute",), 2: ("dispute", "undispute")} if study.features else {}
@@ -192,19 +192,19 @@ def _reports(
     x = study.normalise({f.name: [row[f.name] for row in rows] for f in study.features}, count)
     people = Players(x, study.normalise_response(true, x), study.costs.sample(rng, count))
     rules = game(plan, predictor_of(plan, count))
-    said = np.full(count, np.nan)
+    reported = np.full(count, np.nan)
     for role in roles:
-        said[role.players] = role.agent.reports(people[role.players], rules, rng)
-    return np.clip(study.raw_response(said, x), study.response.low, study.response.high)
+        reported[role.players] = role.agent.reports(people[role.players], rules, rng)
+    return np.clip(study.raw_response(reported, x), study.response.low, study.response.high)
 
 
 def _opposites(study: Study, roles: tuple[PopulationRole, ...], true: Floats) -> Floats:
     """True answers, except that agents who do not tell the truth report the opposite."""
-    said = true.copy()
+    reported = true.copy()
     for role in roles:
         if role.agent.name not in TRUTHFUL:
-            said[role.players] = study.response.low + study.response.high - said[role.players]
-    return said
+            reported[role.players] = study.response.low + study.response.high - reported[role.players]
+    return reported
 
 
 @dataclass(frozen=True)
@@ -258,8 +258,8 @@ def rehearse(
     with Browser(home) as analyst, Browser(home) as payer:
         pays = None if payer_link is None else _sign_in_payer(payer, payer_link)
         text = demo_study(pays) if study_file is None else inviting(_read(study_file), pays)
-        said = _sign_in(analyst, url, name, password)
-        tell("Signed in." if password else f"Signed in; the analyst's password is now {said}")
+        used_password = _sign_in(analyst, url, name, password)
+        tell("Signed in." if password else f"Signed in; the analyst's password is now {used_password}")
         page = analyst.post("/studies/upload", files={"file": ("study.toml", text)}).url.path
         plan = _plan(analyst, page, max(players, LEAST_PANEL))
         study = plan.study
@@ -267,13 +267,13 @@ def rehearse(
         tell(f"Froze {study.name!r} as a rehearsal, at epsilon {plan.mechanism.epsilon:.3g}.")
         bots = invent_bots(plan, roles, seed)
         _invite(analyst, page, bots)
-        _together(home, bots.values(), Bot.visit)
+        _act_all(home, bots.values(), Bot.visit)
         stayed = [bot for bot in bots.values() if bot.stays]
         tell(f"{len(stayed):,} of {players:,} answered.")
         analyst.post(f"{page}/close", data={"name": study.name})
         public = f"/s/{page.rsplit('/', 1)[-1]}"
         release = _publish(analyst, page, public)
-        _together(home, stayed, lambda bot, browser: bot.check(browser, release))
+        _act_all(home, stayed, lambda bot, browser: bot.check(browser, release))
         owed = _take_payments(analyst if payer_link is None else payer, page)
     return RehearsalOutcome(
         url=home + public,
@@ -377,8 +377,8 @@ def _publish(analyst: Browser, page: str, public: str) -> Release:
     while f'{page}/publish"' not in (shown := analyst.get(page).text):
         if f'{page}/accept"' in shown:
             analyst.post(f"{page}/accept")
-        elif (said := complaint(shown)) or time.monotonic() > given_up:
-            raise Refused(f"The study was not settled: {said or 'it takes too long'}")
+        elif (alert := complaint(shown)) or time.monotonic() > given_up:
+            raise Refused(f"The study was not settled: {alert or 'it takes too long'}")
         time.sleep(LOOK_SECONDS)
     analyst.post(f"{page}/publish")
     release = read_release(analyst.get(f"{public}/release.json").content)
@@ -389,7 +389,7 @@ def _publish(analyst: Browser, page: str, public: str) -> Release:
     return release
 
 
-def _together(home: str, bots: Iterable[Bot], act: Callable[[Bot, Browser], None]) -> None:
+def _act_all(home: str, bots: Iterable[Bot], act: Callable[[Bot, Browser], None]) -> None:
     """Let all bots act, in several browsers at a time."""
     everybody = list(bots)
 

@@ -1,15 +1,15 @@
-"""Freeze a study, settle it exactly once, or cancel it: the steps that touch its files and the database.
+"""Freeze a study, settle it exactly once, or cancel it: the steps that touch both its files and the database.
 
-The order of what becomes durable is the whole argument. (1) The study is closed: no answer changes any more. (2) The
-answers' fingerprint is on the disk. (3) `settle` draws by the key that was made when the study was frozen, enters the
-ledger and shows its directory in one rename; killed on the way, it finishes the same draw. (4) One transaction stores
-the release and all payments, and ends only if they read back as they were written: before that nobody sees them.
-Whatever was done is found done, and the rest follows. Servers that share a directory take turns by a lock on a file.
+Correctness rests on the order in which steps become durable. (1) The study is closed: no answer changes any more.
+(2) The fingerprint of the answers is on the disk. (3) `settle` draws with the key made at freezing, enters the draw in
+the ledger and publishes its directory by one rename; after a crash it completes the same draw. (4) One transaction
+stores the release and all payments, and commits only if they read back as written: until then nobody sees them. After
+a crash, completed steps are recognised and the others follow. Servers that share a directory take turns by a file lock.
 
-`settle` refuses before it draws if less could be promised for those who answered than was. Then the analyst accepts
-that, or takes answers again, or cancels: everybody is paid what payments start from, and nothing is ever drawn.
+`settle` refuses before it draws if the guarantees for those who answered would be weaker than promised. Then the
+analyst accepts them, reopens the study, or cancels it: everybody gets the base payment, and nothing is ever drawn.
 
-A thread beside the pages settles closed studies, and goes on trying whatever goes wrong.
+A background thread settles closed studies, and retries after every error.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ from truthful.store.answers import Reported
 from truthful.store.database import Database
 from truthful.store.roster import feature_columns
 from truthful.store.seals import Seals
-from truthful.store.studies import TOLD, Amount
+from truthful.store.studies import RECEIPT_STEPS, Amount
 from truthful.store.tables import ConsentDocument, Role, State, StoredStudy
 from truthful.study import Study
 from truthful.study.declaration import PLAYER, PREDICTION
@@ -73,7 +73,7 @@ TOO_FEW = (
 )
 
 
-#: Where each step of a draft is, on the pages of its study.
+#: The page of each step of a draft, below its study's page.
 PLACES = {
     "declare": "/edit",
     "invitation": "/edit/invitation",
@@ -84,7 +84,7 @@ PLACES = {
 
 
 class Unready(Refused):
-    """Another step of a draft comes first, at `place`."""
+    """Another step of a draft must be done first, on the page `place`."""
 
     def __init__(self, sentence: str, study_id: str, step: str) -> None:
         super().__init__(sentence)
@@ -94,7 +94,7 @@ class Unready(Refused):
 def obstacles(
     plan: Plan, brought: int, document: ConsentDocument | None, payers: Sequence[str]
 ) -> Iterator[tuple[str, str]]:
-    """Why a planned study cannot be frozen yet, each with the step that puts it right."""
+    """The reasons why a planned study cannot be frozen yet, each with the step that resolves it."""
     invitation = plan.study.declared.invitation
     if invitation is None:
         yield NO_INVITATION, "invitation"
@@ -127,7 +127,7 @@ def obstacles(
 
 
 def require_kept(plan: Plan, deadline: datetime) -> None:
-    """People's data are kept until the deadline at least: people are told both."""
+    """Refuse a deadline after the promised day of erasure: people are told both."""
     told = plan.study.declared.invitation
     if told is not None and told.delete_after is not None and told.delete_after < deadline.date():
         raise InputError(
@@ -146,9 +146,9 @@ def freeze(
     rehearsal: bool,
     deadline: datetime | None = None,
 ) -> None:
-    """Open a planned draft for answers, of people or, in a rehearsal, of programs.
+    """Open a planned draft to people or, as a rehearsal, to programs.
 
-    The files are written before the step is durable: a crash in between leaves a draft, which can be frozen again.
+    The files are written before the transaction commits: a crash in between leaves a draft, which can be frozen again.
     """
     with database.writing() as session:
         stored = studies.lock_draft(session, study_id)
@@ -176,7 +176,7 @@ def freeze(
 def share(
     session: Session, locations: Locations, study_id: str, name: str, who: str, *, end: bool = False
 ) -> None:
-    """Let an analyst into a study, or end that. A payer is let in by being named; or here, if nobody is."""
+    """Share a study with an analyst, or end that. A payer can be added only if the declaration names none."""
     stored, account = studies.find(session, study_id), accounts.named(session, name)
     if end:
         accounts.unshare(session, study_id, account, who)
@@ -193,9 +193,9 @@ def share(
 
 
 def similar_studies(session: Session, study_id: str, study: Study) -> list[StoredStudy]:
-    """Studies of people that were frozen here before, have the same name or declare the same, and perhaps ask the same.
+    """Frozen studies, but no rehearsals, with the same name or declaration, which may have the same people.
 
-    For whoever is in two of them ε adds up, and no ledger counts it: each study has its own.
+    For people in both, ε adds up, and no ledger counts that: each study has its own.
     """
     said, found = {**study.declaration(), "name": ""}, []
     for other in studies.everything(session):
@@ -206,13 +206,13 @@ def similar_studies(session: Session, study_id: str, study: Study) -> list[Store
     return found
 
 
-#: Who does it, in the audit log.
+#: The service as an actor in the audit log.
 SERVICE = "service"
 
 
 @dataclass(frozen=True)
 class Doing:
-    """How far a settlement is: its stage, rows done, rows in all if known."""
+    """The progress of a settlement: its stage, the rows done, and the total if known."""
 
     stage: str
     done: int = 0
@@ -225,15 +225,15 @@ def settle_study(
     study_id: str,
     tell: Callable[[Doing], None] = lambda doing: None,
 ) -> None:
-    """Settle one closed study, or go on where a killed settlement of it stopped."""
+    """Settle one closed study, or resume an interrupted settlement."""
     plan = locations.plan(study_id)
     with locations.settling(study_id):
         with database.reading() as session:
             stored = studies.find(session, study_id)
             if stored.state != State.CLOSED:
-                return  # another server was quicker
+                return  # another server has settled it
         if not locations.is_closed(study_id):
-            # What people changed or took back while it was open is gone from now on.
+            # New keys: answers changed or withdrawn while the study was open become unreadable.
             renew(database, locations, study_id)
         with database.reading() as session:
             locations.require_same_answers(study_id, answers.fingerprint(session, study_id))
@@ -259,7 +259,7 @@ def settle_study(
 
 
 def cancel_study(database: Database, locations: Locations, study_id: str, who: str) -> None:
-    """End a closed study for which nothing was drawn. Everybody who answered is paid her base payment."""
+    """Cancel a closed study of which nothing was drawn. Everybody who answered gets the base payment."""
     with locations.settling(study_id):
         locations.require_unreleased(study_id)
         with database.writing() as session:
@@ -272,7 +272,7 @@ def cancel_study(database: Database, locations: Locations, study_id: str, who: s
 
 
 def _reports(plan: Plan, rows: list[Reported]) -> pa.Table:
-    """Everybody's reports as `settle` takes them."""
+    """All reports as the table that `settle` takes."""
     study = plan.study
     said = {study.response.name: 2} if study.levels is None else {study.response.name: 2, PREDICTION: 3}
     return pa.table(
@@ -285,11 +285,11 @@ def _reports(plan: Plan, rows: list[Reported]) -> pa.Table:
 
 
 def _amounts(seals: Seals, locations: Locations, study_id: str) -> list[Amount]:
-    """What the settlement's books say that everybody is due, and how that came about."""
+    """Everybody's payment and its steps, from the settlement's books."""
     kept = read_books(seals, locations, study_id)
     books = (pyarrow.parquet.read_table(pa.BufferReader(kept[name])) for name in (RECEIPTS, PAYMENTS))
     rows, paid = (book.to_pylist() for book in books)
-    told = {row[PLAYER]: {name: row[name] for name in TOLD if name in row} for row in rows}
+    told = {row[PLAYER]: {name: row[name] for name in RECEIPT_STEPS if name in row} for row in rows}
     digits = coin_digits(locations.plan(study_id).study.currency)
     coins = [round(row["paid"] * 10**digits) for row in paid]
     return _in_coins(told, [in_millionths(row["payment"]) for row in rows], coins, digits)
@@ -298,7 +298,7 @@ def _amounts(seals: Seals, locations: Locations, study_id: str) -> list[Amount]:
 def _base_amounts(
     locations: Locations, study_id: str, players: Sequence[str], bases: Sequence[float]
 ) -> list[Amount]:
-    """Base payments, which are known before anybody answers, to these players."""
+    """Base payments to these players, rounded to coins."""
     digits, millionths = coin_digits(locations.plan(study_id).study.currency), [*map(in_millionths, bases)]
     lot = first_lot(locations.coins_key(study_id), digits)
     coins = in_coins(millionths, millionths, lot, digits).tolist()
@@ -314,21 +314,21 @@ def _in_coins(
     ]
 
 
-#: It looks for closed studies when asked to and this often besides: whoever was asked may have died.
+#: The longest pause between looks for closed studies, in case the process that was asked has died.
 LOOK_SECONDS = 10.0
-#: What failed is tried again after the first, then after twice as long each time, up to the last.
+#: The first and the longest pause before a retry; pauses double in between.
 FIRST_PAUSE, LAST_PAUSE = 1.0, 60.0
-#: How soon another process is heard, and one that has died is followed.
+#: The seconds within which requests of other processes are noticed, and a dead leader is replaced.
 HEAR_SECONDS = 0.5
-#: In the service's directory: who settles, who was asked for last, how far it is.
+#: Files in the service's directory: the leader's lock, the latest request, and the progress.
 LEADS, ASKED, DOING = ".settler.lock", ".settler.asked", ".settler.doing"
 
 
 class Settler:
     """Settles one study after the other. A study that cannot be settled stays closed, and its page says why.
 
-    Of all processes on a directory the one that holds a lock settles, and tells the others by a file how far it is. If
-    it dies, the system frees the lock and another one goes on.
+    Of all processes on a directory the holder of a lock settles, and reports its progress in a file. If it dies, the
+    system frees the lock and another process takes over.
     """
 
     def __init__(self, database: Database, locations: Locations) -> None:
@@ -344,19 +344,19 @@ class Settler:
         self._thread.start()
 
     def recover(self) -> None:
-        """Finish what a kill, or an older version, left of studies that have closed or ended."""
+        """Complete whatever a crash, or an older version, left undone in closed or ended studies."""
         finish(self._database, self._locations)
         self._close_again()
         self._destroy_keys()
         seal_older(self._database, self._locations)
 
     def ask(self, study_id: str) -> None:
-        """Settle this study as soon as others are done. Asking twice does no harm."""
+        """Request that a study be settled soon. Repeated requests do no harm."""
         write_quickly(self._locations.root / ASKED, f"{study_id} {secrets.token_hex(8)}")
         self._asked.set()
 
     def doing(self, study_id: str) -> Doing | None:
-        """What is being done to a study by any process, if anything is."""
+        """The progress of a study's settlement in any process; None if there is none."""
         told, asked = json.loads(self._read(DOING) or "{}"), self._read(ASKED)
         if study_id in told.get("doing", {}):
             return Doing(*told["doing"][study_id])
@@ -364,7 +364,7 @@ class Settler:
         return Doing("waiting") if unheard else None
 
     def stop(self) -> None:
-        """End after what is being done."""
+        """Stop after the work under way."""
         self._ended.set()
         self._asked.set()
         self._thread.join()
@@ -375,7 +375,7 @@ class Settler:
         return ""
 
     def _note(self, study_id: str, doing: Doing | None) -> None:
-        """Tell every process what is being done to a study; a stage at once, its rows now and then."""
+        """Report a study's progress to all processes: a new stage at once, rows now and then."""
         before = self._doing.pop(study_id, None)
         if doing is not None:
             self._doing[study_id] = doing
@@ -386,14 +386,14 @@ class Settler:
     def _tell(self) -> None:
         self._told = time.monotonic()
         doing = {study_id: astuple(doing) for study_id, doing in self._doing.items()}
-        with suppress(OSError):  # a full disk: what is being done goes on
+        with suppress(OSError):  # such as a full disk: settling goes on
             write_quickly(self._locations.root / DOING, json.dumps({"heard": self._heard, "doing": doing}))
 
     def _close_again(self) -> None:
-        """A study that its directory knows as closed is open only in a database from an older backup.
+        """Close studies that are open in the database but closed in their directory: the database is an older backup.
 
-        An answer given to it now could never be settled. A database server can fall back while we run, so it is looked
-        for at the start, before any page is shown, and then each time.
+        Answers given now could never be settled. A database server may be restored while we run, so this is done at the
+        start, before any page is shown, and at every look.
         """
         with self._database.reading() as session:
             known = studies.in_state(session, State.OPEN)
@@ -402,7 +402,7 @@ class Settler:
                 studies.step(session, study_id, State.CLOSED, SERVICE)
 
     def _destroy_keys(self) -> None:
-        """Of studies that ended, where a kill came first."""
+        """Destroy the keys of ended studies that a crash has left."""
         with self._database.reading() as session:
             ended = [stored for state in studies.ENDED for stored in studies.in_state(session, state)]
         for study_id in ended:
@@ -423,7 +423,7 @@ class Settler:
             self._heard = self._read(ASKED)
             try:
                 well = self._settle_all()
-            except Exception as failed:  # the database is away: the thread must live
+            except Exception as failed:  # such as a lost database: the thread must survive
                 complain("Settling failed.", failed)
                 well = False
             pause = (
@@ -432,16 +432,16 @@ class Settler:
             self._wait(pause)
 
     def _wait(self, seconds: float) -> None:
-        """Until this process or another one is asked for something, but not for longer."""
+        """Wait until any process is asked to settle, at most for so many seconds."""
         until = time.monotonic() + seconds
         while not self._asked.wait(max(0.0, min(HEAR_SECONDS, until - time.monotonic()))):
             if time.monotonic() >= until or self._read(ASKED) != self._heard:
                 return
 
     def close_overdue(self) -> None:
-        """Close studies whose deadline is over, if as many have answered as their plans count on.
+        """Close studies whose deadline has passed, if as many have answered as their plans expect.
 
-        With fewer less could be guaranteed, so the analyst decides, and people can answer until then.
+        With fewer answers the guarantees would be weaker, so the analyst decides, and people can answer until then.
         """
         with self._database.reading() as session:
             overdue = studies.overdue(session)
@@ -453,15 +453,15 @@ class Settler:
                         studies.close(session, study_id, SERVICE)
 
     def tell_counts(self, now: datetime) -> None:
-        """Count anew, once an hour, what analysts are told of people who answer."""
+        """Update, once an hour, the counts of answers that analysts see."""
         with self._database.reading() as session:
-            due = studies.to_tell(session, now)
+            due = studies.outdated_counts(session, now)
         for study_id in due:
             with self._database.writing() as session:
-                studies.tell_again(session, study_id, now)
+                studies.update_counts(session, study_id, now)
 
     def _settle_all(self) -> bool:
-        """Settle every closed study; whether all went well."""
+        """Settle every closed study, and do the periodic work; whether all settlements succeeded."""
         self._close_again()
         self.close_overdue()
         self.tell_counts(datetime.now(UTC))
@@ -481,7 +481,7 @@ class Settler:
         return not any(problems)
 
     def _settle(self, study_id: str) -> str | None:
-        """Settle; what went wrong, which the study's page shows too."""
+        """Settle a study; the problem if that failed, which its page shows too."""
         try:
             settle_study(self._database, self._locations, study_id, lambda doing: self._note(study_id, doing))
             problem = None
@@ -489,12 +489,12 @@ class Settler:
             self._note(study_id, Doing("waiting"))
             return str(busy)
         except WorseThanPromised as worse:
-            # Nothing was drawn. The analyst is shown what could be guaranteed for those who answered, and decides.
+            # Nothing was drawn. The analyst sees the guarantees for those who answered, and decides.
             with self._database.writing() as session:
                 studies.note_refusal(session, study_id, refusal(worse))
             problem = None
         except SingledOut as refused:
-            problem = refused.unnamed  # the analyst is not told who has answered
+            problem = refused.unnamed  # the analyst must not learn who has answered
         except Refused as refused:
             problem = str(refused)
         except Exception as failed:
@@ -508,5 +508,5 @@ class Settler:
 
 
 def refusal(worse: WorseThanPromised) -> dict[str, Any]:
-    """What is kept of it: in what less can be guaranteed, and the guarantees themselves."""
+    """The stored form of a refusal: which guarantees are weaker, and all guarantees for those who answered."""
     return {"words": worse.less, "found": cast(Guarantees, worse.found).record()}

@@ -13,7 +13,7 @@ from truthful.errors import InputError, Refused
 
 LONGEST = 100
 #: Names that the audit log uses for acts of nobody signed in.
-TAKEN = ("service", "command line", "demo")
+RESERVED = ("service", "command line", "demo")
 #: Letters and marks that are invisible.
 INVISIBLE = re.compile(
     "[\u034f\u115f\u1160\u17b4\u17b5\u180b-\u180f\u2800\u3164\ufe00-\ufe0f\uffa0\U000e0100-\U000e01ef]"
@@ -51,9 +51,9 @@ def require_name(name: str) -> str:
 
 def require_unlike(name: str, others: Iterable[str]) -> None:
     """Refuse a name that readers could mistake for one of the others, or for a reserved one."""
-    looks = _looks(name)
-    for other in (*TAKEN, *others):
-        if looks & _looks(other):
+    looks = _look_alikes(name)
+    for other in (*RESERVED, *others):
+        if looks & _look_alikes(other):
             raise Refused(
                 f"The name {name!r} looks like {other!r}, which is taken. Choose one that differs more."
             )
@@ -65,7 +65,7 @@ def _scripts(name: str) -> list[str]:
     return sorted({unicodedata.name(letter, "unknown").split()[0].capitalize() for letter in letters})
 
 
-def _looks(name: str) -> set[str]:
+def _look_alikes(name: str) -> set[str]:
     """The forms of a name that are compared: without case, as written and with look-alikes replaced."""
     shape = unicodedata.normalize("NFKC", name).translate(_LIKE)
     return {unicodedata.normalize("NFKC", text.casefold()).replace("rn", "m") for text in (name, shape)}

@@ -40,7 +40,7 @@ LONGEST_IDENTITY = 320
 
 _HASHER = PasswordHasher()
 # Checked for unknown names, so that a wrong name takes as long as a wrong password. No password has this hash.
-_NOBODYS = (
+_DUMMY_HASH = (
     f"$argon2id$v=19$m={_HASHER.memory_cost},t={_HASHER.time_cost},p={_HASHER.parallelism}"
     f"${'A' * 22}${'A' * 43}"
 )
@@ -146,7 +146,7 @@ def set_password(session: Session, token: str, password_hash: str) -> Account:
 def check_password(session: Session, name: str, password: str) -> Account | None:
     """The account, or None for a wrong name or password; all cases take equally long."""
     found = find_by_name(session, name)
-    kept = _NOBODYS if found is None or found.password is None else found.password
+    kept = _DUMMY_HASH if found is None or found.password is None else found.password
     try:
         _HASHER.verify(kept, password[: LONGEST + 1])
     except (VerifyMismatchError, InvalidHashError):
@@ -157,15 +157,15 @@ def check_password(session: Session, name: str, password: str) -> Account | None
 def sign_in(session: Session, account: Account) -> str:
     """Sign a browser in; the token for its cookie."""
     log(session, account.name, "signed in")
-    return _let_in(session, account, SIGN_IN_LASTS)
+    return _new_sign_in(session, account, SIGN_IN_LASTS)
 
 
 def wait_for_code(session: Session, account: Account) -> str:
     """The cookie token of a browser that has yet to give its second factor."""
-    return _let_in(session, account, CODE_LASTS, waiting=True)
+    return _new_sign_in(session, account, CODE_LASTS, waiting=True)
 
 
-def _let_in(session: Session, account: Account, lasts: timedelta, waiting: bool = False) -> str:
+def _new_sign_in(session: Session, account: Account, lasts: timedelta, waiting: bool = False) -> str:
     now, token = datetime.now(UTC), new_token()
     session.execute(delete(SignIn).where(SignIn.expires < now))
     session.add(SignIn(hash=hash_token(token), account_id=account.id, expires=now + lasts, waiting=waiting))

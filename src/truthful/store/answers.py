@@ -27,7 +27,7 @@ from sqlalchemy.orm import Session
 
 from truthful.errors import InputError
 from truthful.store.accounts import hash_token
-from truthful.store.seals import Seals, Whose, seals_of
+from truthful.store.seals import AnswerRow, Seals, seals_of
 from truthful.store.studies import NotNow
 from truthful.store.tables import Answer, ConsentDocument, Player, State, StoredStudy, Table
 
@@ -113,7 +113,7 @@ def submit(
         raise Unfit("The study does not take this answer, or this prediction.")
 
 
-def _place(session: Session, link: str) -> Whose | None:
+def _place(session: Session, link: str) -> AnswerRow | None:
     """The row that belongs to this link, looked up and cached."""
     found = session.execute(
         select(Player.study_id, Player.player, StoredStudy.seal)
@@ -122,12 +122,12 @@ def _place(session: Session, link: str) -> Whose | None:
     ).first()
     if found is None:
         return None
-    place = Whose(found[0], found[1], found[2] or "")
+    place = AnswerRow(found[0], found[1], found[2] or "")
     seals_of(session).remember(link, place)
     return place
 
 
-def _write(session: Session, link: str, place: Whose, given: OpenedAnswer, code: str) -> bool:
+def _write(session: Session, link: str, place: AnswerRow, given: OpenedAnswer, code: str) -> bool:
     """Store an answer if the player may answer and `place` is current; whether it was stored."""
     key = seals_of(session).key(place.study_id, place.seal)
     values = {

@@ -24,8 +24,8 @@ BEGINNING = "0" * 64
 #: The most refused sign-ins that are kept.
 MOST_REFUSED = 1_000
 #: The fields of an event, in the order in which they are hashed and shown.
-SAID = ("time", "who", "what", "whom", "study_id")
-_TOLD = "told in this transaction"
+EVENT_FIELDS = ("time", "who", "what", "whom", "study_id")
+_PENDING = "told in this transaction"
 _END = select(LogEnd.events, LogEnd.hash)
 
 
@@ -33,28 +33,28 @@ def log(
     session: Session, who: str, what: str, study_id: str | None = None, *, whom: str | None = None
 ) -> None:
     """Log an event as part of the transaction that it is about."""
-    told = {"time": datetime.now(UTC), "who": who, "what": what, "whom": whom, "study_id": study_id}
-    session.info.setdefault(_TOLD, []).append(told)
+    entry = {"time": datetime.now(UTC), "who": who, "what": what, "whom": whom, "study_id": study_id}
+    session.info.setdefault(_PENDING, []).append(entry)
 
 
 @event.listens_for(Session, "before_commit")
 def _write(session: Session) -> None:
     """Append the transaction's events to the chain, whose end stays locked until the transaction has ended."""
-    if session.in_nested_transaction() or not (told := session.info.pop(_TOLD, [])):
+    if session.in_nested_transaction() or not (entries := session.info.pop(_PENDING, [])):
         return
     session.flush()
     end = session.execute(_END.with_for_update()).one()
     last = end.hash
-    for said in told:
-        said["hash"] = last = link(last, said)
-    session.execute(insert(Event), told)
-    session.execute(update(LogEnd).values(events=end.events + len(told), hash=last))
+    for entry in entries:
+        entry["hash"] = last = link(last, entry)
+    session.execute(insert(Event), entries)
+    session.execute(update(LogEnd).values(events=end.events + len(entries), hash=last))
 
 
-def link(before: str, said: dict[str, Any]) -> str:
+def link(before: str, entry: dict[str, Any]) -> str:
     """The hash of an event that is chained to the hash `before`."""
-    time = said["time"].astimezone(UTC).isoformat(timespec="microseconds")
-    whole = [before, time, *(said[name] for name in SAID[1:])]
+    time = entry["time"].astimezone(UTC).isoformat(timespec="microseconds")
+    whole = [before, time, *(entry[name] for name in EVENT_FIELDS[1:])]
     return hashlib.sha256(json.dumps(whole, ensure_ascii=False).encode("utf-8", "surrogatepass")).hexdigest()
 
 
@@ -96,12 +96,12 @@ class Chain:
 def check_chain(session: Session) -> Chain:
     """Recompute the chain. Events may be added meanwhile, so its end is read before and after."""
     before, hashes = session.execute(_END).one(), [BEGINNING]
-    for found in every_event(session):
-        if found.hash != link(hashes[-1], {name: getattr(found, name) for name in SAID}):
-            told = f"Event {found.id}, {found.what!r} by {found.who!r} at {found.time.isoformat()}"
+    for entry in every_event(session):
+        if entry.hash != link(hashes[-1], {name: getattr(entry, name) for name in EVENT_FIELDS}):
+            named = f"Event {entry.id}, {entry.what!r} by {entry.who!r} at {entry.time.isoformat()}"
             why = "it was changed, or one before it was changed, added or removed"
-            return Chain(hashes[1:], f"{told}, does not follow from those before it: {why}.")
-        hashes.append(found.hash)
+            return Chain(hashes[1:], f"{named}, does not follow from those before it: {why}.")
+        hashes.append(entry.hash)
     after, count = session.execute(_END).one(), len(hashes) - 1
     if not before.events <= count <= after.events or hashes[before.events] != before.hash:
         return Chain(

@@ -36,10 +36,10 @@ CONFLICTS, TRIES = ("40001", "40P01"), 5
 #: The pause before a retry, longer each time: an immediate retry would take the same locks.
 PAUSE_SECONDS = 0.05
 #: The most writers that share a transaction, so that the first of them does not wait for ever.
-MOST = 64
+MOST_SHARING = 64
 
 
-class NotKept(Exception):
+class RolledBack(Exception):
     """A shared transaction was rolled back: nothing that its writers wrote is stored."""
 
 
@@ -85,11 +85,11 @@ class Turns:
                 ):
                     yield session
             finally:
-                if not shared.lives or shared.joined == MOST or not self._waiting:
+                if not shared.lives or shared.joined == MOST_SHARING or not self._waiting:
                     self._end(shared)
         shared.ended.wait()
         if not shared.kept:
-            raise NotKept("The database could not keep what was written. See whether its disk is full.")
+            raise RolledBack("The database could not keep what was written. See whether its disk is full.")
 
     def _join(self) -> _Shared:
         if self._shared is None:
@@ -111,7 +111,7 @@ class Turns:
                 shared.connection.commit()
                 shared.kept = True
         except SQLAlchemyError:
-            pass  # `kept` stays false, which raises NotKept for every writer
+            pass  # `kept` stays false, which raises RolledBack for every writer
         finally:
             shared.connection.close()
             shared.ended.set()
@@ -124,7 +124,7 @@ DIALECTS = {"sqlite": "sqlite", "postgresql": "postgresql+psycopg", "postgres": 
 #: The time for which SQLite waits for a lock that another process holds.
 PATIENCE_SECONDS = 30
 #: The idle time after which a connection is tested before it is used again.
-RESTED_SECONDS = 2.0
+IDLE_SECONDS = 2.0
 
 
 class Database:
@@ -154,7 +154,7 @@ class Database:
         """Whether the database has no tables yet. A missing SQLite file is not opened, because that would create it."""
         if self.is_sqlite and not Path(self._url.database or "").exists():
             return True
-        with self._told():
+        with self._readable_errors():
             return not inspect(self.engine).has_table(StoredStudy.__tablename__)
 
     @property
@@ -173,13 +173,13 @@ class Database:
     @property
     def revision(self) -> str | None:
         """The migration revision of the tables; None if there are none."""
-        with self._told(), self.engine.connect() as connection:
+        with self._readable_errors(), self.engine.connect() as connection:
             return MigrationContext.configure(connection).get_current_revision()
 
     @property
     def tables_with_rows(self) -> list[str]:
         """The service's tables that have rows, of any revision."""
-        with self._told(), self.engine.connect() as connection:
+        with self._readable_errors(), self.engine.connect() as connection:
             ours = set(Table.metadata.tables) & set(inspect(connection).get_table_names())
             ours -= {LogEnd.__tablename__}  # it has a row from the start
             tables = (Table.metadata.tables[name] for name in sorted(ours))
@@ -192,7 +192,7 @@ class Database:
     def upgrade(self) -> None:
         """Migrate the tables to this version's revision, after checking that the database is intact."""
         config = _migrations()
-        with self._told():
+        with self._readable_errors():
             with self.engine.begin() as connection:
                 self._require_whole(connection)
                 config.attributes.update(connection=connection, seals=self.seals)
@@ -202,7 +202,7 @@ class Database:
                 self.clean()
 
     @contextmanager
-    def _told(self) -> Iterator[None]:
+    def _readable_errors(self) -> Iterator[None]:
         """Turn the database's errors into sentences that say what to do."""
         try:
             yield
@@ -310,7 +310,7 @@ def _url(text: str) -> URL:
     return url.set(drivername=dialect)
 
 
-def _look_at_the_rested(engine: Engine) -> None:
+def _test_idle_connections(engine: Engine) -> None:
     """Test a connection that was idle for a while, as the server may have closed it, and open another if need be.
 
     SQLAlchemy's own test, before every use, takes as long as a small transaction.
@@ -323,7 +323,7 @@ def _look_at_the_rested(engine: Engine) -> None:
     @event.listens_for(engine, "checkout")
     def look(connection: Any, record: ConnectionPoolEntry, _: Any) -> None:
         now = time.monotonic()
-        if now - record.info.get("rests since", now) > RESTED_SECONDS:
+        if now - record.info.get("rests since", now) > IDLE_SECONDS:
             try:
                 engine.dialect.do_ping(connection)
             except engine.dialect.loaded_dbapi.Error:
@@ -342,7 +342,7 @@ def _engine(url: URL) -> Engine:
         engine = create_engine(
             url, isolation_level="READ COMMITTED", connect_args={"options": options}, **settings
         )
-        _look_at_the_rested(engine)
+        _test_idle_connections(engine)
         return engine
     engine = create_engine(url, **settings)
 

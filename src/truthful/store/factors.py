@@ -88,7 +88,9 @@ def check(session: Session, account_id: int, typed: str) -> bool:
         account.factor_step, account.factor_misses = step, 0
         return True
     mine = RecoveryCode.account_id == account.id
-    used = session.execute(delete(RecoveryCode).where(mine, RecoveryCode.hash == hash_token(_bare(typed))))
+    used = session.execute(
+        delete(RecoveryCode).where(mine, RecoveryCode.hash == hash_token(_normalise(typed)))
+    )
     if used.rowcount:  # type: ignore[attr-defined]
         account.factor_misses = 0
         log(session, account.name, "used a recovery code")
@@ -167,6 +169,6 @@ def _new_recovery_codes(session: Session, account: Account) -> list[str]:
     return ["-".join(code[k : k + 4] for k in range(0, len(code), 4)) for code in bare]
 
 
-def _bare(typed: str) -> str:
+def _normalise(typed: str) -> str:
     """A recovery code without hyphens and blanks, in upper case."""
     return typed.upper().replace("-", "").replace(" ", "")

@@ -86,8 +86,8 @@ def _check_records(
     if study.levels is not None:
         least[PREDICTION] = study.prediction_range[0]
     for batch in batches:
-        said = [pa.array(np.full(batch.num_rows, value)) for value in least.values()]
-        report = pa.RecordBatch.from_arrays([*batch.columns, *said], names=list(report_columns(study)))
+        fillers = [pa.array(np.full(batch.num_rows, value)) for value in least.values()]
+        report = pa.RecordBatch.from_arrays([*batch.columns, *fillers], names=list(report_columns(study)))
         checked = intake.check(report, row)
         for player, record in zip(checked.players.to_pylist(), checked.records.to_pylist(), strict=True):
             yield player, {name: value for name, value in record.items() if name not in least}
@@ -321,11 +321,11 @@ def standing(session: Session, token: str) -> Standing:
 
 
 def _standing(session: Session, token: str) -> Standing:
-    found = session.connection().execute(_STANDING, {"link": hash_token(token)}).first()
+    found = session.connection().execute(_STANDING_QUERY, {"link": hash_token(token)}).first()
     if found is None:
         return _erased(session, token)
     values, seals = iter(found), seals_of(session)
-    player, study, answer, due = (_read(table, names, values) for table, names in _STOOD.items())
+    player, study, answer, due = (_read(table, names, values) for table, names in _STANDING_COLUMNS.items())
     return Standing(
         player,
         study,
@@ -357,12 +357,12 @@ def _of_player(table: type[Answer] | type[Due]) -> ColumnElement[bool]:
 
 _FILES = ("draft", "declaration", "plan", "report", "mail")
 #: The columns that a standing needs, by table.
-_STOOD: dict[type[Any], list[str]] = {
+_STANDING_COLUMNS: dict[type[Any], list[str]] = {
     table: [column.key for column in table.__table__.c if column.key not in _FILES]
     for table in (Player, StoredStudy, Answer, Due)
 }
-_STANDING = (
-    select(*(table.__table__.c[name] for table, names in _STOOD.items() for name in names))
+_STANDING_QUERY = (
+    select(*(table.__table__.c[name] for table, names in _STANDING_COLUMNS.items() for name in names))
     .select_from(Player)
     .join(StoredStudy, StoredStudy.id == Player.study_id)
     .outerjoin(Answer, _of_player(Answer))

@@ -37,7 +37,7 @@ KEY_FILE, KEYS_FILE, VARIABLE = "truthful.key", "answers.key", "TRUTHFUL_KEY"
 FORMAT = "truthful/keys/1"
 KEY_BYTES, NONCE_BYTES, NAME_BYTES = 32, 12, 4
 #: The number of links whose rows are cached.
-MOST = 10_000
+MOST_PLACES = 10_000
 
 
 class Unreadable(Refused):
@@ -136,7 +136,7 @@ class StudyKeys:
 
 
 @dataclass(frozen=True)
-class Whose:
+class AnswerRow:
     """The player's row that an answer is written to, and the name of the key that seals it."""
 
     study_id: str
@@ -150,7 +150,7 @@ class Seals:
 
     studies: Path
     masters: tuple[bytes, ...]
-    places: dict[str, Whose] = field(default_factory=dict)
+    places: dict[str, AnswerRow] = field(default_factory=dict)
     _known: dict[str, tuple[StudyKeys, dict[str, StudyKey]]] = field(default_factory=dict)
     _loading: threading.Lock = field(default_factory=threading.Lock)
 
@@ -188,21 +188,21 @@ class Seals:
         try:
             return key.open(kind, player, sealed)
         except InvalidTag:
-            raise _altered(study_id) from None
+            raise _tampering(study_id) from None
 
     def open_code(self, study_id: str, player: str, sealed: bytes) -> str:
         key = self.key(study_id, sealed[:NAME_BYTES].hex())
         try:
             return key.open_code(player, sealed)
         except InvalidTag:
-            raise _altered(study_id) from None
+            raise _tampering(study_id) from None
 
-    def remember(self, link: str, place: Whose) -> None:
-        if len(self.places) >= MOST:
+    def remember(self, link: str, place: AnswerRow) -> None:
+        if len(self.places) >= MOST_PLACES:
             self.places.clear()
         self.places[link] = place
 
-    def place(self, link: str) -> Whose | None:
+    def place(self, link: str) -> AnswerRow | None:
         """The cached row of this link, if there is one and its key still exists."""
         found = self.places.get(link)
         known = None if found is None else self._known.get(found.study_id)
@@ -352,7 +352,7 @@ def _about(study_id: str) -> str:
     return f"{FORMAT}/{study_id}"
 
 
-def _altered(study_id: str) -> Unreadable:
+def _tampering(study_id: str) -> Unreadable:
     """The error for a changed row. It does not name the player, because errors are logged."""
     return Unreadable(
         f"What the database holds of somebody in study {study_id!r} is not what was sealed: the row was changed, or is "

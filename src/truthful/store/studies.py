@@ -275,17 +275,17 @@ def progress(session: Session, stored: StoredStudy) -> dict[str, int]:
     """
     found = counts(session, stored.id)
     if stored.state == State.OPEN and not stored.rehearsal:
-        found |= {name: (stored.told or {}).get(name, 0) for name in TOLD_COARSELY}
+        found |= {name: (stored.told or {}).get(name, 0) for name in COARSE_COUNTS}
     return found
 
 
 #: The counts that an open study shows only in steps.
-TOLD_COARSELY = ("consented", "answered")
+COARSE_COUNTS = ("consented", "answered")
 #: The key of the number of answers when the study was last closed and reopened.
 AT_CLOSING = "at closing"
 
 
-def tell_again(session: Session, study_id: str, now: datetime) -> None:
+def update_counts(session: Session, study_id: str, now: datetime) -> None:
     """Update the counts that the analyst sees: in steps of ten, never downwards.
 
     The k-th step of a count appears at 10k people plus a secret random 0 to 9, drawn for that step. The only way to
@@ -293,14 +293,14 @@ def tell_again(session: Session, study_id: str, now: datetime) -> None:
     """
     stored = find(session, study_id, lock=True)
     found, told, steps = counts(session, study_id), stored.told or {}, {}
-    for name in TOLD_COARSELY:
+    for name in COARSE_COUNTS:
         steps[name] = told.get(name, 0)
         while found[name] >= _threshold(stored, name, steps[name] // COARSE + 1):
             steps[name] += COARSE
     stored.told = {**told, "hour": _hour(now), **steps}
 
 
-def to_tell(session: Session, now: datetime) -> list[str]:
+def outdated_counts(session: Session, now: datetime) -> list[str]:
     """Open studies whose counts were not updated in this hour."""
     told = session.execute(select(StoredStudy.id, StoredStudy.told).where(StoredStudy.state == State.OPEN))
     return [study_id for study_id, before in told if (before or {}).get("hour") != _hour(now)]
@@ -355,24 +355,24 @@ class OpenedDue:
 Amount = dict[str, Any]
 AMOUNT = tuple(part.name for part in fields(OpenedDue))
 #: The steps of a receipt: its fields besides the player's record and her payment.
-TOLD = AMOUNT[4:]
+RECEIPT_STEPS = AMOUNT[4:]
 
 #: The kind under which payments are sealed.
 DUE = "due"
-_NUMBERS = Struct(f">qqB{len(TOLD)}d")
+_NUMBERS = Struct(f">qqB{len(RECEIPT_STEPS)}d")
 
 
 def pack_due(due: OpenedDue) -> bytes:
     """A payment as bytes of constant length; None is encoded as NaN."""
-    told = [getattr(due, name) for name in TOLD]
+    steps = [getattr(due, name) for name in RECEIPT_STEPS]
     return _NUMBERS.pack(
-        due.millionths, due.coins, due.digits, *(math.nan if one is None else one for one in told)
+        due.millionths, due.coins, due.digits, *(math.nan if one is None else one for one in steps)
     )
 
 
 def unpack_due(player: str, plain: bytes) -> OpenedDue:
-    millionths, coins, digits, *told = _NUMBERS.unpack(plain)
-    return OpenedDue(player, millionths, coins, digits, *(None if math.isnan(one) else one for one in told))
+    millionths, coins, digits, *steps = _NUMBERS.unpack(plain)
+    return OpenedDue(player, millionths, coins, digits, *(None if math.isnan(one) else one for one in steps))
 
 
 def opened_due(seals: Seals, row: Due) -> OpenedDue:
