@@ -9,7 +9,7 @@ import segno
 from fastapi import APIRouter, Depends
 from starlette.responses import Response
 
-from truthful.service.limits import KNOWN
+from truthful.service.limits import MARK_COOKIE
 from truthful.service.middleware import wait
 from truthful.service.pages import LANGUAGE, Visitor, go
 from truthful.service.signing import (
@@ -120,6 +120,6 @@ def forget(visit: Visitor) -> Response:
     with visit.writing() as session:
         accounts.sign_out(session, visit.request.cookies.get(cookie_name(visit.service, COOKIE), ""))
     response = leave(visit)
-    visit.remove(response, cookie_name(visit.service, KNOWN))
+    visit.remove(response, cookie_name(visit.service, MARK_COOKIE))
     visit.remove(response, LANGUAGE)
     return response

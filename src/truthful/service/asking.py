@@ -39,7 +39,7 @@ class Wrong:
 
 
 @dataclass(frozen=True)
-class Said:
+class ParsedAnswer:
     """A parsed answer, with a prediction where one is asked for; each may be Wrong."""
 
     answer: float | Wrong
@@ -51,14 +51,16 @@ class Said:
         return not isinstance(self.answer, Wrong) and not isinstance(self.prediction, Wrong)
 
 
-def read_said(answer: str, prediction: str, study: Study, locale: Locale | None = None) -> Said:
+def parse_answer(answer: str, prediction: str, study: Study, locale: Locale | None = None) -> ParsedAnswer:
     """Parse an answer and a prediction, typed in a language; without one, plain numbers as programs send them."""
     question = study.response
     if question.kind is None:
-        said = _read(answer, question.low, question.high, locale)
+        value = _read(answer, question.low, question.high, locale)
     else:
-        said = read_choice(answer, question)
-    return Said(said, None if study.levels is None else _read(prediction, *study.prediction_range, locale))
+        value = read_choice(answer, question)
+    return ParsedAnswer(
+        value, None if study.levels is None else _read(prediction, *study.prediction_range, locale)
+    )
 
 
 def read_choice(typed: str, question: Question) -> float | Wrong:

@@ -115,7 +115,7 @@ Add = Callable[[str, bytes], None]
 def back_up(settings: Settings, path: Path) -> Backup:
     """Copy all of a service's data except its key into a new file that only its owner can read."""
     _require_absent(path)
-    seals = open_seals(settings.require_service(), settings.told_key)
+    seals = open_seals(settings.require_service(), settings.environment_key)
     if not seals.masters:
         raise Refused(
             f"The key {str(settings.directory / KEY_FILE)!r} is missing, with which backups are sealed. Put it back, "
@@ -186,7 +186,7 @@ def _fill(archive: zipfile.ZipFile, database: Database, settings: Settings) -> B
 
 def _require_same_key(settings: Settings, seals: Seals) -> None:
     """Refuse if the service's key was replaced meanwhile: rows sealed with a newer key would be unreadable."""
-    if open_seals(settings.directory, settings.told_key).masters != seals.masters:
+    if open_seals(settings.directory, settings.environment_key).masters != seals.masters:
         raise Refused(
             "The service's key is being replaced. Wait until that has ended, and give the command again."
         )

@@ -35,14 +35,14 @@ from truthful.study import Study
 from truthful.study.features import draw_columns
 
 #: The arguments of `design`, as pairs so that they are hashable.
-Asked = tuple[tuple[str, float | str], ...]
+PlanArguments = tuple[tuple[str, float | str], ...]
 Shares = tuple[tuple[str, float], ...]
 
 _CHARTS = threading.Lock()
 #: The most simulated people in all, and the most and fewest studies: enough to show each guarantee within seconds.
 MOST_PEOPLE, MOST_STUDIES, LEAST_STUDIES = 12_000_000, 50, 3
 #: The cost of computing one prediction, relative to that of simulating one person.
-LOOK = 0.1
+PREDICTION_COST = 0.1
 
 
 def apart(pool: str) -> Callable[[Callable[..., Response]], Callable[..., Awaitable[Response]]]:
@@ -60,7 +60,7 @@ def apart(pool: str) -> Callable[[Callable[..., Response]], Callable[..., Awaita
 
 
 @dataclass(frozen=True)
-class Listed:
+class DraftRoster:
     """The roster of a draft: its hash, and a function that loads the features."""
 
     sha256: str
@@ -91,7 +91,7 @@ def parse_plan(plan: str) -> Plan:
     return Plan.parse(plan)
 
 
-def make_plan(declaration: str, asked: Asked, listed: Listed | None = None) -> Plan:
+def make_plan(declaration: str, asked: PlanArguments, listed: DraftRoster | None = None) -> Plan:
     """The best plan for these arguments; Infeasible if there is none."""
     found = _make_plan(declaration, asked, listed)
     if isinstance(found, Infeasible):
@@ -100,7 +100,7 @@ def make_plan(declaration: str, asked: Asked, listed: Listed | None = None) -> P
 
 
 @lru_cache(maxsize=64)
-def _make_plan(declaration: str, asked: Asked, listed: Listed | None) -> Plan | Infeasible:
+def _make_plan(declaration: str, asked: PlanArguments, listed: DraftRoster | None) -> Plan | Infeasible:
     """The plan, or the Infeasible: returned, so that it is cached too, as it takes longest to find."""
     study = parse_study(declaration)
     people = listed.table(study) if listed is not None and plans_from_roster(study) else None
@@ -130,7 +130,7 @@ def _svg(draw: Callable[[Path], object]) -> bytes:
 
 def count_studies(plan: Plan, shares: Shares = ()) -> int:
     """The number of studies to simulate for a plan: fewer where agents compute many predictions each."""
-    each = 1 + LOOK * sum(share * agent(name).looks for name, share in shares)
+    each = 1 + PREDICTION_COST * sum(share * agent(name).looks for name, share in shares)
     runs = min(MOST_STUDIES, int(MOST_PEOPLE / (plan.players * each)))
     if runs < LEAST_STUDIES:
         raise Refused(
@@ -141,7 +141,7 @@ def count_studies(plan: Plan, shares: Shares = ()) -> int:
 
 
 @lru_cache(maxsize=8)
-def simulation_page(text: str, shares: Shares, seed: int, listed: Listed | None = None) -> str:
+def simulation_page(text: str, shares: Shares, seed: int, listed: DraftRoster | None = None) -> str:
     """The report of a simulation of the plan in this text: observed next to guaranteed."""
     plan = parse_plan(text)
     features = _features(plan, listed)
@@ -150,7 +150,7 @@ def simulation_page(text: str, shares: Shares, seed: int, listed: Listed | None 
         return simulation_report(done)
 
 
-def _features(plan: Plan, listed: Listed | None) -> Features | Floats | None:
+def _features(plan: Plan, listed: DraftRoster | None) -> Features | Floats | None:
     """Features to simulate with: none if the study assigns them, else the roster's, or else evenly spread ones."""
     study = plan.study
     if study.assigned:

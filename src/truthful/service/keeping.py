@@ -137,7 +137,7 @@ def _rotate(settings: Settings, database: Database) -> int:
 
 
 def _replace_service_key(settings: Settings, database: Database, sealed: list[str]) -> None:
-    seals, in_file = database.seals, settings.told_key is None
+    seals, in_file = database.seals, settings.environment_key is None
     if in_file:
         seals.masters = (new_secret(), *seals.masters)
         write_key(settings.directory, seals.masters)

@@ -37,9 +37,9 @@ from truthful.store.tables import Account
 T = TypeVar("T")
 Clock = Callable[[], float]
 #: In seconds: the longest wait, and the quiet time after which attempts are forgotten.
-LONGEST, FORGOTTEN = 300.0, 600.0
+LONGEST, FORGET_SECONDS = 300.0, 600.0
 #: The most keys that are remembered; the one quiet for longest is dropped first.
-MOST = 100_000
+MOST_KEYS = 100_000
 
 
 @dataclass
@@ -52,7 +52,7 @@ class _Tries:
 class Limit:
     """Allows `free` attempts at once; then waits that double with each attempt, from two seconds to five minutes."""
 
-    def __init__(self, free: int, clock: Clock = time.monotonic, most: int = MOST) -> None:
+    def __init__(self, free: int, clock: Clock = time.monotonic, most: int = MOST_KEYS) -> None:
         self._free, self._clock, self._most = free, clock, most
         self._key = secrets.token_bytes(32)
         self._tries: dict[bytes, _Tries] = {}
@@ -85,7 +85,7 @@ class Limit:
         for key, tries in tuple(
             islice(self._tries.items(), 2)
         ):  # two for each new one, so that old ones cannot pile up
-            if len(self._tries) >= self._most or now - max(tries.last, tries.next) > FORGOTTEN:
+            if len(self._tries) >= self._most or now - max(tries.last, tries.next) > FORGET_SECONDS:
                 del self._tries[key]
 
     def _hash(self, who: str) -> bytes:
@@ -181,8 +181,8 @@ def address(connection: HTTPConnection, behind_proxy: bool) -> str:
 
     A household has a whole /64 of IPv6, which counts as one address.
     """
-    told = ",".join(connection.headers.getlist("x-forwarded-for")) if behind_proxy else ""
-    text = told.rpartition(",")[2].strip() or (connection.client.host if connection.client else "")
+    forwarded = ",".join(connection.headers.getlist("x-forwarded-for")) if behind_proxy else ""
+    text = forwarded.rpartition(",")[2].strip() or (connection.client.host if connection.client else "")
     try:
         found = ipaddress.ip_address(text)
     except ValueError:
@@ -195,7 +195,7 @@ def address(connection: HTTPConnection, behind_proxy: bool) -> str:
 
 
 #: The cookie that holds a browser's mark.
-KNOWN = "known"
+MARK_COOKIE = "known"
 
 
 def browser_mark(account: Account) -> str:

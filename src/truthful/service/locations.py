@@ -359,7 +359,7 @@ class Settings:
         return self.database or f"sqlite:///{self.directory.resolve() / 'truthful.db'}"
 
     @property
-    def told_key(self) -> str | None:
+    def environment_key(self) -> str | None:
         """The service's key in the environment, if it is there."""
         return os.environ.get(VARIABLE) or None
 
@@ -378,7 +378,7 @@ class Settings:
         this refuses instead of starting afresh.
         """
         self.locations.make()
-        seals = open_seals(self.directory, self.told_key)
+        seals = open_seals(self.directory, self.environment_key)
         database = Database(self.database_url, seals)
         if database.is_empty and (frozen := self.locations.frozen()):
             raise Refused(

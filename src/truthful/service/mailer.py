@@ -42,7 +42,7 @@ class Mailer:
 
     def __init__(self, database: Database, settings: Settings) -> None:
         self._database, self._settings = database, settings
-        self._asked, self._ended = threading.Event(), threading.Event()
+        self._wake, self._stopping = threading.Event(), threading.Event()
         self._thread = threading.Thread(target=self._run, name="mailer", daemon=True)
         self.problem: str | None = None
 
@@ -51,22 +51,22 @@ class Mailer:
 
     def ask(self) -> None:
         """Wake the thread to send waiting mails now."""
-        self._asked.set()
+        self._wake.set()
 
     def stop(self) -> None:
         """Stop after the mail being sent."""
-        self._ended.set()
-        self._asked.set()
+        self._stopping.set()
+        self._wake.set()
         self._thread.join()
 
     def _run(self) -> None:
-        while not self._ended.is_set():
-            self._asked.clear()
+        while not self._stopping.is_set():
+            self._wake.clear()
             try:
                 self.send_waiting()
             except Exception as failed:  # such as a lost database: the thread must survive
                 complain("Sending mails failed.", failed)
-            self._asked.wait(LOOK_SECONDS)
+            self._wake.wait(LOOK_SECONDS)
 
     def send_waiting(self) -> None:
         """Send all waiting mails while the mail server replies; only one process does so at a time."""
@@ -85,7 +85,7 @@ class Mailer:
         try:
             with _connected(smtp) as server:
                 self.problem = None
-                while not self._ended.is_set() and self._send_next(server, smtp):
+                while not self._stopping.is_set() and self._send_next(server, smtp):
                     pass
         except (OSError, smtplib.SMTPException) as failed:
             why = _error_text(failed)

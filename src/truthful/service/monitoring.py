@@ -44,9 +44,9 @@ HEALTH, METRICS = "/health", "/metrics"
 #: The variable of the token that remote readers of the metrics send as `Authorization: Bearer …`.
 TOKEN, SHORTEST_TOKEN = "TRUTHFUL_METRICS_TOKEN", 16
 #: The variable of the directory in which several processes share their metrics; prometheus-client reads it too.
-TOGETHER = "PROMETHEUS_MULTIPROC_DIR"
+METRICS_DIRECTORY = "PROMETHEUS_MULTIPROC_DIR"
 #: In seconds: the database's time to answer a health check, and how long its answer is cached.
-PATIENCE, KEPT = 5.0, 1.0
+PATIENCE, CACHE_SECONDS = 5.0, 1.0
 #: Headers that only a proxy sends: behind one, all requests seem to come from this machine.
 FORWARDED = ("x-forwarded-for", "x-real-ip", "forwarded")
 
@@ -88,7 +88,7 @@ class Monitoring:
 
     app: ASGIApp
     token: str | None = field(default_factory=lambda: read_token(os.environ.get(TOKEN)))
-    _well: tuple[float, bool] = (-KEPT, False)
+    _well: tuple[float, bool] = (-CACHE_SECONDS, False)
     _turn: asyncio.Lock = field(default_factory=asyncio.Lock)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
@@ -121,7 +121,7 @@ class Monitoring:
     async def _health(self, database: Database) -> Response:
         """Whether the database answers. Requests share one query at a time, so that nobody can overload it this way."""
         async with self._turn:
-            if time.monotonic() - self._well[0] > KEPT:
+            if time.monotonic() - self._well[0] > CACHE_SECONDS:
                 self._well = time.monotonic(), await reaches(database)
         well = self._well[1]
         return PlainTextResponse("ok\n" if well else "the database is away\n", 200 if well else 503)
@@ -174,7 +174,7 @@ def note_use(service: Running) -> None:
 
 def read_metrics() -> bytes:
     """The metrics of this process, or of all processes that serve together."""
-    if TOGETHER not in os.environ:
+    if METRICS_DIRECTORY not in os.environ:
         return generate_latest(_REGISTRY)
     whole = CollectorRegistry()
     MultiProcessCollector(whole)  # type: ignore[no-untyped-call]
@@ -189,12 +189,12 @@ class Console(logging.Handler):
 
 
 #: Loggers whose messages are constant sentences; values are in their arguments, which are not logged.
-OURS = ("truthful.", "uvicorn")
+OWN_LOGGERS = ("truthful.", "uvicorn")
 
 
 def _event(record: logging.LogRecord) -> str:
     """The message of a record; of other libraries only a notice, as their messages may quote values."""
-    if record.name.startswith(OURS):
+    if record.name.startswith(OWN_LOGGERS):
         return str(record.msg)
     return f"{record.name} wrote something, which is withheld: it may quote a value."
 
@@ -204,19 +204,19 @@ class JsonLines(logging.Formatter):
 
     def format(self, record: logging.LogRecord) -> str:
         failed = record.exc_info[1] if record.exc_info else None
-        told: dict[str, Any] = {
+        fields: dict[str, Any] = {
             "time": datetime.fromtimestamp(record.created, UTC).isoformat(timespec="milliseconds"),
             "level": record.levelname.lower(),
             "event": _event(record).strip(),
         }
         if failed is not None:
             frames = traceback.extract_tb(failed.__traceback__)
-            told["error"] = type(failed).__name__
-            told["where"] = [f"{frame.filename}:{frame.lineno} {frame.name}" for frame in frames]
-        return json.dumps(told, ensure_ascii=False)
+            fields["error"] = type(failed).__name__
+            fields["where"] = [f"{frame.filename}:{frame.lineno} {frame.name}" for frame in frames]
+        return json.dumps(fields, ensure_ascii=False)
 
 
-class Words(logging.Formatter):
+class PlainText(logging.Formatter):
     """The same content as plain text."""
 
     def format(self, record: logging.LogRecord) -> str:
@@ -228,7 +228,7 @@ class Words(logging.Formatter):
         )
 
 
-FORMATS: dict[str, type[logging.Formatter]] = {"words": Words, "json": JsonLines}
+FORMATS: dict[str, type[logging.Formatter]] = {"words": PlainText, "json": JsonLines}
 LOG = logging.getLogger("truthful.service")
 LOG.addHandler(Console())
 LOG.setLevel(logging.INFO)

@@ -37,11 +37,11 @@ Shown = dict[str, Any]
 #: The lowest and the highest answer, normalised; for yes or no, no and yes.
 ENDS = (-1.0, 1.0)
 #: The size of the chart of a bonus, and the margin around its lines.
-WIDTH, HEIGHT, FREE = 320, 160, 8
+WIDTH, HEIGHT, MARGIN = 320, 160, 8
 #: The distances from the others' average of the answers in the table of stakes, as parts of the scale of answers.
-APART = (-0.25, 0.0, 0.25)
+DISTANCES = (-0.25, 0.0, 0.25)
 #: The prior beliefs for which posterior odds are shown.
-BEFORE = (0.1, 0.5, 0.9)
+PRIORS = (0.1, 0.5, 0.9)
 
 
 def pay_range(plan: Plan, features: Features | None = None) -> tuple[Decimal, Decimal]:
@@ -150,7 +150,7 @@ def _make_offer(plan: Plan, known: tuple[tuple[str, Any], ...]) -> Shown:
         "guesses": _guesses(mechanism.epsilon),
         "shading": truth.shading or () if scored else (),
         "example": _example(mechanism, truth) if scored else None,
-        "surer": [(before, *odds.in_tenths(before)) for before in BEFORE],
+        "surer": [(before, *odds.in_tenths(before)) for before in PRIORS],
         "bonus": bonus_at(mechanism, study, x),
         "stakes": stakes_at(mechanism, study, x),
     }
@@ -240,7 +240,7 @@ def _chart(
     def at(share: float, paid: float) -> tuple[float, float]:
         across = (share - start) / (end - start)
         up = (paid - mechanism.flat) / mechanism.bonus if mechanism.bonus else 0.5
-        place = FREE + across * (WIDTH - 2 * FREE), HEIGHT - FREE - up * (HEIGHT - 2 * FREE)
+        place = MARGIN + across * (WIDTH - 2 * MARGIN), HEIGHT - MARGIN - up * (HEIGHT - 2 * MARGIN)
         return round(place[0], 1), round(place[1], 1)
 
     paid = [(share, pays(share)) for share in corners]
@@ -264,7 +264,7 @@ def stakes_at(mechanism: object, study: Study, x: Floats) -> Shown | None:
     # The others' features are unknown beforehand, so the middle ones stand for them.
     middle = np.eye(1, beliefs.dimension)[0] / beliefs.scale
     slope = float(beliefs.slopes(x, middle)[0])
-    answers = ENDS if beliefs.strict else tuple(SCALE * part for part in APART)
+    answers = ENDS if beliefs.strict else tuple(SCALE * part for part in DISTANCES)
     surprise = float(f"{mechanism.clip * unit / 2:.1g}")
     return {
         "base": mechanism.base_payment,

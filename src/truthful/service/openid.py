@@ -36,11 +36,11 @@ from truthful.store.audit_log import note_refused_sign_in
 router = APIRouter()
 BACK = "/sign-in/openid/back"
 #: The cookie of a sign-in under way, and its lifetime in seconds.
-BEGUN, BEGUN_SECONDS = "openid", 600
+ATTEMPT, ATTEMPT_SECONDS = "openid", 600
 #: In seconds: the timeout for the provider, how long its metadata is cached, and how far clocks may differ.
-PATIENCE, BELIEVED, LEEWAY = 10.0, 3600.0, 60
+PATIENCE, METADATA_SECONDS, LEEWAY = 10.0, 3600.0, 60
 #: The most sign-ins that wait for the provider at a time.
-MOST = 20
+MOST_WAITING = 20
 #: Accepted signature algorithms: asymmetric ones only.
 SIGNED = ["RS256", "RS384", "RS512", "PS256", "PS384", "PS512", "ES256", "ES384", "ES512", "EdDSA", "Ed25519"]
 
@@ -53,7 +53,7 @@ class NotSignedIn(Exception):
         self.key, self.status = key, status
 
 
-class Begun(NamedTuple):
+class SignInAttempt(NamedTuple):
     """The parameters of a sign-in: its state, its nonce, and its PKCE verifier."""
 
     state: str
@@ -77,30 +77,33 @@ class OpenId:
         self._provider, self._back = provider, f"{origin}{BACK}"
         self._metadata: dict[str, Any] = {}
         self._keys: KeySet | None = None
-        self._read, self._under_way = -BELIEVED, 0
+        self._read_at, self._under_way = -METADATA_SECONDS, 0
 
-    async def begin(self, begun: Begun) -> str:
+    async def begin(self, attempt: SignInAttempt) -> str:
         """The provider's address to redirect the browser to."""
-        async with self._asking() as client:
-            endpoint = (await self._described(client))["authorization_endpoint"]
+        async with self._client() as client:
+            endpoint = (await self._load_metadata(client))["authorization_endpoint"]
             address, _ = client.create_authorization_url(
-                endpoint, state=begun.state, nonce=begun.nonce, code_verifier=begun.verifier
+                endpoint, state=attempt.state, nonce=attempt.nonce, code_verifier=attempt.verifier
             )
             return str(address)
 
-    async def finish(self, code: str, begun: Begun) -> VouchedIdentity:
+    async def finish(self, code: str, attempt: SignInAttempt) -> VouchedIdentity:
         """Exchange a code for the identity that signed in."""
-        async with self._asking() as client:
-            said = await self._described(client)
+        async with self._client() as client:
+            metadata = await self._load_metadata(client)
             token = await client.fetch_token(
-                said["token_endpoint"],
+                metadata["token_endpoint"],
                 grant_type="authorization_code",
                 code=code,
-                code_verifier=begun.verifier,
+                code_verifier=attempt.verifier,
             )
-            claims = await self._claims(client, str(token.get("id_token", "")), begun.nonce)
-            if "email" not in claims and "userinfo_endpoint" in said:
-                claims = {**await self._more(client, said["userinfo_endpoint"], claims["sub"]), **claims}
+            claims = await self._claims(client, str(token.get("id_token", "")), attempt.nonce)
+            if "email" not in claims and "userinfo_endpoint" in metadata:
+                claims = {
+                    **await self._userinfo(client, metadata["userinfo_endpoint"], claims["sub"]),
+                    **claims,
+                }
         return read_identity(claims)
 
     async def _claims(self, client: AsyncOAuth2Client, token: str, nonce: str) -> dict[str, Any]:
@@ -116,24 +119,24 @@ class OpenId:
                     raise
         raise AssertionError  # the second attempt has returned or raised
 
-    async def _more(self, client: AsyncOAuth2Client, endpoint: str, subject: str) -> dict[str, Any]:
+    async def _userinfo(self, client: AsyncOAuth2Client, endpoint: str, subject: str) -> dict[str, Any]:
         """The claims of the userinfo endpoint, if they are about the same subject."""
-        said = await _json(client, endpoint, withhold_token=False)
-        return said if said.get("sub") == subject else {}
+        claims = await _json(client, endpoint, withhold_token=False)
+        return claims if claims.get("sub") == subject else {}
 
-    async def _described(self, client: AsyncOAuth2Client) -> dict[str, Any]:
-        if time.monotonic() - self._read >= BELIEVED:
+    async def _load_metadata(self, client: AsyncOAuth2Client) -> dict[str, Any]:
+        if time.monotonic() - self._read_at >= METADATA_SECONDS:
             issuer = self._provider.issuer
-            said = await _json(client, f"{issuer.rstrip('/')}/.well-known/openid-configuration")
-            if said.get("issuer") != issuer:
+            metadata = await _json(client, f"{issuer.rstrip('/')}/.well-known/openid-configuration")
+            if metadata.get("issuer") != issuer:
                 raise ValueError("another issuer")
-            self._metadata, self._keys, self._read = said, None, time.monotonic()
+            self._metadata, self._keys, self._read_at = metadata, None, time.monotonic()
         return self._metadata
 
     @asynccontextmanager
-    async def _asking(self) -> AsyncIterator[AsyncOAuth2Client]:
+    async def _client(self) -> AsyncIterator[AsyncOAuth2Client]:
         """An HTTP client of the provider. Errors become NotSignedIn; after a failure the metadata are fetched again."""
-        if self._under_way >= MOST:
+        if self._under_way >= MOST_WAITING:
             raise Busy(503)
         self._under_way += 1
         try:
@@ -151,7 +154,7 @@ class OpenId:
         except JoseError:
             raise NotSignedIn("signing.openid_wrong") from None
         except (httpx2.HTTPError, ValueError, KeyError, TypeError):
-            self._read = -BELIEVED
+            self._read_at = -METADATA_SECONDS
             raise NotSignedIn("signing.openid_down", 503) from None
         finally:
             self._under_way -= 1
@@ -160,10 +163,10 @@ class OpenId:
 async def _json(client: AsyncOAuth2Client, address: str, *, withhold_token: bool = True) -> dict[str, Any]:
     answer = await client.request("GET", address, withhold_token=withhold_token)
     answer.raise_for_status()
-    said = answer.json()
-    if not isinstance(said, dict):
+    record = answer.json()
+    if not isinstance(record, dict):
         raise ValueError("no record")
-    return said
+    return record
 
 
 def read_claims(token: str, keys: KeySet, provider: Provider, nonce: str) -> dict[str, Any]:
@@ -194,34 +197,36 @@ def read_identity(claims: Mapping[str, Any]) -> VouchedIdentity:
 @router.get("/sign-in/openid")
 async def begin(visit: Visitor) -> Response:
     """Redirect to the provider. This is a link, not a form, because our policy allows forms to our own pages only."""
-    begun = Begun(*(secrets.token_urlsafe(32) for _ in range(3)))
+    attempt = SignInAttempt(*(secrets.token_urlsafe(32) for _ in range(3)))
     try:
-        address = await _openid(visit).begin(begun)
+        address = await _openid(visit).begin(attempt)
     except NotSignedIn as problem:
         return _refuse(visit, problem)
     response = RedirectResponse(address, 303)
-    visit.keep(response, cookie_name(visit.service, BEGUN), ".".join(begun), BEGUN_SECONDS)
+    visit.keep(response, cookie_name(visit.service, ATTEMPT), ".".join(attempt), ATTEMPT_SECONDS)
     return response
 
 
 @router.get(BACK)
 async def come_back(visit: Visitor, state: str = "", code: str = "", error: str = "") -> Response:
     """The return from the provider: sign in the account of the identity it vouches for, if there is one."""
-    kept = visit.request.cookies.get(cookie_name(visit.service, BEGUN), "").split(".")
+    kept = visit.request.cookies.get(cookie_name(visit.service, ATTEMPT), "").split(".")
     try:
-        if len(kept) != len(Begun._fields) or not hmac.compare_digest(kept[0].encode(), state.encode()):
+        if len(kept) != len(SignInAttempt._fields) or not hmac.compare_digest(
+            kept[0].encode(), state.encode()
+        ):
             raise NotSignedIn("signing.openid_stale", 400)
         if error or not code:
             raise NotSignedIn("signing.openid_denied")
-        identity = await _openid(visit).finish(code, Begun(*kept))
-        response = await visit.service.pools.known.run(partial(_let_in, visit, identity))
+        identity = await _openid(visit).finish(code, SignInAttempt(*kept))
+        response = await visit.service.pools.known.run(partial(_sign_in, visit, identity))
     except NotSignedIn as problem:
         response = _refuse(visit, problem)
-    visit.remove(response, cookie_name(visit.service, BEGUN))
+    visit.remove(response, cookie_name(visit.service, ATTEMPT))
     return response
 
 
-def _let_in(visit: Visit, identity: VouchedIdentity) -> Response:
+def _sign_in(visit: Visit, identity: VouchedIdentity) -> Response:
     with visit.writing() as session:
         found = accounts.find_by_identity(session, identity.issuer, identity.subject, identity.email)
         if found is None:

@@ -119,11 +119,11 @@ def money(amount: Decimal | float, currency: str, locale: Locale, digits: int | 
 
 def small_money(amount: float, currency: str, texts: Texts) -> str:
     """An amount that may be below the smallest coin: in cents where the currency has them, else to four decimals."""
-    told = cents(amount, currency)
-    if told is None:
+    small = cents(amount, currency)
+    if small is None:
         return money(amount, currency, texts.locale, 4 if amount < 1 else None)
     words = texts("shared.cents") if HUNDREDTHS[currency] == "cents" else texts("shared.pence")
-    return f"{number(told, texts.locale)} {words}"
+    return f"{number(small, texts.locale)} {words}"
 
 
 def number(value: float, locale: Locale) -> str:

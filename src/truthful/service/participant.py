@@ -38,11 +38,11 @@ from truthful.release import Receipt, read_release, verify
 from truthful.scoring import PAYMENT_STEPS
 from truthful.service.asking import (
     LONGEST,
-    Said,
+    ParsedAnswer,
     Wrong,
     as_typed,
     number_signs,
-    read_said,
+    parse_answer,
     shown_choices,
     shown_features,
     slider_steps,
@@ -159,7 +159,7 @@ CODE_NEXT = ("participant.code_wrong", "participant.not_hers")
 #: The mark of the page after a wrong code, which is reached by a redirect, so that a reload sends nothing again.
 WRONG_CODE = "wrong-code"
 #: The cookie of an answer that she has not confirmed yet, and its lifetime in seconds.
-SAID, MINUTES = "said", 600
+ANSWER_COOKIE, ANSWER_SECONDS = "said", 600
 
 
 @dataclass(frozen=True, eq=False)
@@ -189,20 +189,26 @@ class ParticipantVisit(Visit):
     def _review(self) -> str:
         return f"/a/{self.token}/review"
 
-    def hold_said(self, response: Response, plain: bool, answer: str, prediction: str) -> Response:
+    def keep_answer(self, response: Response, plain: bool, answer: str, prediction: str) -> Response:
         """Keep an unconfirmed answer in a cookie for the review page alone, for some minutes."""
         parts = (quote(part.strip()[: LONGEST + 1], safe="") for part in (answer, prediction))
-        self.keep(response, SAID, "&".join(("plain" if plain else "typed", *parts)), MINUTES, self._review)
+        self.keep(
+            response,
+            ANSWER_COOKIE,
+            "&".join(("plain" if plain else "typed", *parts)),
+            ANSWER_SECONDS,
+            self._review,
+        )
         return response
 
-    def held(self) -> tuple[bool, str, str] | None:
+    def kept_answer(self) -> tuple[bool, str, str] | None:
         """The unconfirmed answer: whether in plain form or as typed, the answer and the prediction."""
-        kind, *said = self.request.cookies.get(SAID, "").split("&")
+        kind, *said = self.request.cookies.get(ANSWER_COOKIE, "").split("&")
         return (kind == "plain", unquote(said[0]), unquote(said[1])) if len(said) == 2 else None
 
-    def drop_said(self, response: Response) -> Response:
+    def drop_answer(self, response: Response) -> Response:
         """Delete the cookie of an unconfirmed answer. Only the review page receives it, so there may be none."""
-        response.delete_cookie(SAID, self._review)
+        response.delete_cookie(ANSWER_COOKIE, self._review)
         return response
 
     def move(self, move: Callable[[Session], object], then: str = "") -> Response:
@@ -232,7 +238,7 @@ class ParticipantVisit(Visit):
             values |= {"owed": view.owed, "coins": in_currency(view.owed.coins, view.owed.digits)}
         return self.page_of(view, view.page, **values)
 
-    def ask_again(self, view: ParticipantView, said: Said, answer: str, prediction: str) -> Response:
+    def ask_again(self, view: ParticipantView, said: ParsedAnswer, answer: str, prediction: str) -> Response:
         """The question again, with the input and its errors."""
         wrong = {name: part for name, part in vars(said).items() if isinstance(part, Wrong)}
         typed = {"answer": answer.strip()[:LONGEST], "prediction": prediction.strip()[:LONGEST]}
@@ -347,7 +353,7 @@ def forget(visit: Link) -> Response:
     response = go(visit.look().link)
     visit.remove(response, CODE, f"/a/{visit.token}")
     visit.remove(response, LANGUAGE)
-    return visit.drop_said(response)
+    return visit.drop_answer(response)
 
 
 def go_back(visit: Link) -> Response:
@@ -410,20 +416,20 @@ def hold(visit: Link, answer: Field = "", prediction: Field = "") -> Response:
     view = visit.look()
     if not view.may_answer:
         return visit.show(view, refused=_refusal(view))
-    said = read_said(answer, prediction, visit.plan(view.stored.id).study, visit.locale)
+    said = parse_answer(answer, prediction, visit.plan(view.stored.id).study, visit.locale)
     plain = said.fits and (repr(said.answer), "" if said.prediction is None else repr(said.prediction))
-    return visit.hold_said(go(f"{view.link}/review"), bool(plain), *(plain or (answer, prediction)))
+    return visit.keep_answer(go(f"{view.link}/review"), bool(plain), *(plain or (answer, prediction)))
 
 
 @router.get("/review")
 def review(visit: Link) -> Response:
     """Show her answer and prediction as understood, to be confirmed; or the question again, with their errors."""
-    view, held = visit.look(), visit.held()
-    if held is None or not view.may_answer:
+    view, unconfirmed = visit.look(), visit.kept_answer()
+    if unconfirmed is None or not view.may_answer:
         return go(view.link)
-    plain, answer, prediction = held
+    plain, answer, prediction = unconfirmed
     locale, study = visit.locale, visit.plan(view.stored.id).study
-    said = read_said(answer, prediction, study, None if plain else locale)
+    said = parse_answer(answer, prediction, study, None if plain else locale)
     if not said.fits:
         return visit.ask_again(view, said, answer, prediction)
     return visit.page_of(view, "review", said=said, typed=lambda value: as_typed(value, locale))
@@ -438,7 +444,7 @@ def submit(visit: Link, answer: Field = "", prediction: Field = "") -> Response:
     value, predicted = plain_number(answer), plain_number(prediction)
 
     def fits(study_id: str) -> bool:
-        said = read_said(answer, prediction, visit.plan(study_id).study)
+        said = parse_answer(answer, prediction, visit.plan(study_id).study)
         return said.fits and said.prediction == predicted
 
     if value is not None:
@@ -446,18 +452,18 @@ def submit(visit: Link, answer: Field = "", prediction: Field = "") -> Response:
             moved = visit.move(
                 lambda session: answers.submit(session, visit.token, value, visit.code, fits, predicted)
             )
-            return visit.drop_said(moved)
+            return visit.drop_answer(moved)
     view = visit.look()
     if not view.may_answer:
         return visit.show(view, refused=_refusal(view))
-    said = read_said(answer, prediction, visit.plan(view.stored.id).study)
+    said = parse_answer(answer, prediction, visit.plan(view.stored.id).study)
     return visit.ask_again(view, said, answer, prediction)
 
 
 @router.post("/withdraw")
 def withdraw(visit: Link) -> Response:
     moved = visit.move(lambda session: answers.withdraw(session, visit.token, visit.code), "?done=withdrawn")
-    return visit.drop_said(moved)
+    return visit.drop_answer(moved)
 
 
 @router.get("/code.txt")

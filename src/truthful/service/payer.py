@@ -34,7 +34,7 @@ HEADINGS = ("player", "id", "WorkerId", "Participant id")
 Paying = Annotated[SignedIn, Depends(signed_in)]
 
 #: The audit log's words for each kind of file.
-TAKEN = {
+DOWNLOAD_EVENTS = {
     Kind.CSV: "took the payment file",
     Kind.PROLIFIC: "took the Prolific file",
     Kind.MTURK: "took the MTurk file",
@@ -60,7 +60,11 @@ def _payable(session: Session, visit: SignedIn) -> dict[str, StoredStudy]:
     if visit.account.role == Role.PAYER:
         return hers
     invited = {study_id: visit.plan(study_id).study.declared.invitation for study_id in hers}
-    return {study_id: hers[study_id] for study_id, told in invited.items() if told and told.asker_pays}
+    return {
+        study_id: hers[study_id]
+        for study_id, invitation in invited.items()
+        if invitation and invitation.asker_pays
+    }
 
 
 def _settled_bill(visit: SignedIn, study_id: str) -> StudyBill:
@@ -79,11 +83,11 @@ def payments(visit: Paying) -> Response:
         ended = list(_payable(session, visit).values())
         bills = [_bill(session, visit.service.locations, stored) for stored in ended if not stored.erased]
         unsent = {bill.stored.id: studies.count_unsent(session, bill.stored.id) for bill in bills}
-    erased = [_erased(visit, stored) for stored in ended if stored.erased]
+    erased = [_erased_totals(visit, stored) for stored in ended if stored.erased]
     return visit.page("payer/payments.html", bills=bills, unsent=unsent, erased=erased)
 
 
-def _erased(visit: SignedIn, stored: StoredStudy) -> dict[str, Any]:
+def _erased_totals(visit: SignedIn, stored: StoredStudy) -> dict[str, Any]:
     """The totals of a study whose people's data were erased."""
     totals = stored.totals or {}
     paid = in_currency(totals["coins"], totals["digits"])
@@ -96,7 +100,7 @@ def study_payments(visit: Paying, study_id: str) -> Response:
     with visit.reading() as session:
         stored = _payable(session, visit).get(study_id)
     if stored is not None and stored.erased:
-        return visit.page("payer/erased.html", gone=_erased(visit, stored))
+        return visit.page("payer/erased.html", gone=_erased_totals(visit, stored))
     return _study_page(visit, _settled_bill(visit, study_id))
 
 
@@ -154,5 +158,5 @@ def payment_file(visit: Paying, study_id: str, kind: Kind) -> Response:
     if not bill.takes(kind):
         raise TurnedAway(409, "payer.not_for_it")
     with visit.writing() as session:
-        log(session, visit.who, TAKEN[kind], study_id)
+        log(session, visit.who, DOWNLOAD_EVENTS[kind], study_id)
     return download(bill.file(kind), f"{study_id}-{kind}")

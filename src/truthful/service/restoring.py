@@ -50,7 +50,7 @@ def restore(path: Path, settings: Settings) -> Backup:
         with _staging(directory):
             pass
     _require_free(directory)
-    seals = open_seals(directory, settings.told_key)
+    seals = open_seals(directory, settings.environment_key)
     with _open_archive(path) as archive:
         manifest, envelope = _check_archive(archive, path, seals.masters, directory)
         _require_no_rows(settings)

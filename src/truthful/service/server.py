@@ -32,7 +32,7 @@ from truthful.plan import Plan, design
 from truthful.service.app import create_app
 from truthful.service.heads import LimitedHeads
 from truthful.service.locations import LOOPBACK, Locations, Settings
-from truthful.service.monitoring import LOG, TOGETHER, write_log_as
+from truthful.service.monitoring import LOG, METRICS_DIRECTORY, write_log_as
 from truthful.service.rehearsal import demo_study
 from truthful.service.settle_study import freeze
 from truthful.store import accounts, answers, roster, studies
@@ -152,7 +152,7 @@ def serve(
     A directory has one server, of one or several processes.
     """
     _require_room(settings, workers)
-    with _for_its_owner(), exclusive(settings.locations.make()) as alone:
+    with _private_files(), exclusive(settings.locations.make()) as alone:
         if not alone:
             link = command("account", "link", settings.directory, analyst)
             raise Refused(
@@ -202,7 +202,7 @@ def opened(settings: Settings) -> Iterator[Database]:
         raise InputError(
             f"There is no service in {str(settings.directory)!r}. Start one there first: {start}"
         )
-    with _for_its_owner(), closing(settings.open_database()) as database:
+    with _private_files(), closing(settings.open_database()) as database:
         yield database
 
 
@@ -239,7 +239,7 @@ def reached_at(url: str | None, host: str, port: int) -> str:
 
 
 @contextmanager
-def _for_its_owner() -> Iterator[None]:
+def _private_files() -> Iterator[None]:
     """Files created in this block are readable by their owner alone."""
     before = os.umask(0o077)
     try:
@@ -298,11 +298,11 @@ def _run(settings: Settings, listener: socket.socket, workers: int) -> None:
 def _counting_together() -> Iterator[None]:
     """Processes started in this block share their metrics in a temporary directory."""
     with tempfile.TemporaryDirectory() as directory:
-        os.environ[TOGETHER] = directory
+        os.environ[METRICS_DIRECTORY] = directory
         try:
             yield
         finally:
-            del os.environ[TOGETHER]
+            del os.environ[METRICS_DIRECTORY]
 
 
 class _Server(uvicorn.Server):

@@ -126,14 +126,18 @@ def obstacles(
         )
 
 
-def require_kept(plan: Plan, deadline: datetime) -> None:
+def require_early_deadline(plan: Plan, deadline: datetime) -> None:
     """Refuse a deadline after the promised day of erasure: people are told both."""
-    told = plan.study.declared.invitation
-    if told is not None and told.delete_after is not None and told.delete_after < deadline.date():
+    invitation = plan.study.declared.invitation
+    if (
+        invitation is not None
+        and invitation.delete_after is not None
+        and invitation.delete_after < deadline.date()
+    ):
         raise InputError(
             f"The deadline is {deadline:%Y-%m-%d}, but people are told that their data are erased after "
-            f"{told.delete_after} (invitation.delete_after). Give an earlier deadline, or a later day in a study that "
-            "is not frozen yet."
+            f"{invitation.delete_after} (invitation.delete_after). Give an earlier deadline, or a later day in a study "
+            "that is not frozen yet."
         )
 
 
@@ -161,7 +165,7 @@ def freeze(
         if (invitation := plan.study.declared.invitation) and invitation.payer:
             accounts.share(session, study_id, accounts.named(session, invitation.payer), who)
         if deadline is not None:
-            require_kept(plan, deadline)
+            require_early_deadline(plan, deadline)
             studies.set_deadline(session, study_id, who, deadline)
         frozen = {
             "rehearsal": rehearsal,
@@ -197,11 +201,11 @@ def similar_studies(session: Session, study_id: str, study: Study) -> list[Store
 
     For people in both, ε adds up, and no ledger counts that: each study has its own.
     """
-    said, found = {**study.declaration(), "name": ""}, []
+    declared, found = {**study.declaration(), "name": ""}, []
     for other in studies.everything(session):
         if other.id != study_id and other.state != State.DRAFT and not other.rehearsal:
             one = Study.parse(other.declaration or "")
-            if one.name.split() == study.name.split() or {**one.declaration(), "name": ""} == said:
+            if one.name.split() == study.name.split() or {**one.declaration(), "name": ""} == declared:
                 found.append(other)
     return found
 
@@ -211,7 +215,7 @@ SERVICE = "service"
 
 
 @dataclass(frozen=True)
-class Doing:
+class Progress:
     """The progress of a settlement: its stage, the rows done, and the total if known."""
 
     stage: str
@@ -223,7 +227,7 @@ def settle_study(
     database: Database,
     locations: Locations,
     study_id: str,
-    tell: Callable[[Doing], None] = lambda doing: None,
+    tell: Callable[[Progress], None] = lambda doing: None,
 ) -> None:
     """Settle one closed study, or resume an interrupted settlement."""
     plan = locations.plan(study_id)
@@ -247,9 +251,9 @@ def settle_study(
                 out=directory,
                 seed=stored.seed,
                 accept_less=stored.accepts_less,
-                progress=lambda stage, done, rows: tell(Doing(stage, done, rows)),
+                progress=lambda stage, done, rows: tell(Progress(stage, done, rows)),
             )
-        tell(Doing("storing"))
+        tell(Progress("storing"))
         release, report = ((directory / name).read_text("utf-8") for name in ("release.json", "report.html"))
         seal_books(database.seals, locations, study_id)
         amounts = _amounts(database.seals, locations, study_id)
@@ -274,12 +278,12 @@ def cancel_study(database: Database, locations: Locations, study_id: str, who: s
 def _reports(plan: Plan, rows: list[Reported]) -> pa.Table:
     """All reports as the table that `settle` takes."""
     study = plan.study
-    said = {study.response.name: 2} if study.levels is None else {study.response.name: 2, PREDICTION: 3}
+    columns = {study.response.name: 2} if study.levels is None else {study.response.name: 2, PREDICTION: 3}
     return pa.table(
         {
             PLAYER: pa.array([row[0] for row in rows], pa.string()),
             **feature_columns(study, [row[1] for row in rows]),
-            **{name: pa.array([row[at] for row in rows], pa.float64()) for name, at in said.items()},
+            **{name: pa.array([row[at] for row in rows], pa.float64()) for name, at in columns.items()},
         }
     )
 
@@ -289,10 +293,10 @@ def _amounts(seals: Seals, locations: Locations, study_id: str) -> list[Amount]:
     kept = read_books(seals, locations, study_id)
     books = (pyarrow.parquet.read_table(pa.BufferReader(kept[name])) for name in (RECEIPTS, PAYMENTS))
     rows, paid = (book.to_pylist() for book in books)
-    told = {row[PLAYER]: {name: row[name] for name in RECEIPT_STEPS if name in row} for row in rows}
+    steps = {row[PLAYER]: {name: row[name] for name in RECEIPT_STEPS if name in row} for row in rows}
     digits = coin_digits(locations.plan(study_id).study.currency)
     coins = [round(row["paid"] * 10**digits) for row in paid]
-    return _in_coins(told, [in_millionths(row["payment"]) for row in rows], coins, digits)
+    return _in_coins(steps, [in_millionths(row["payment"]) for row in rows], coins, digits)
 
 
 def _base_amounts(
@@ -306,11 +310,11 @@ def _base_amounts(
 
 
 def _in_coins(
-    told: dict[str, dict[str, Any]], millionths: Sequence[int], coins: Sequence[int], digits: int
+    steps: dict[str, dict[str, Any]], millionths: Sequence[int], coins: Sequence[int], digits: int
 ) -> list[Amount]:
     return [
-        {"player": player, "millionths": amount, "coins": paid, "digits": digits, **told[player]}
-        for player, amount, paid in zip(told, millionths, coins, strict=True)
+        {"player": player, "millionths": amount, "coins": paid, "digits": digits, **steps[player]}
+        for player, amount, paid in zip(steps, millionths, coins, strict=True)
     ]
 
 
@@ -321,7 +325,7 @@ FIRST_PAUSE, LAST_PAUSE = 1.0, 60.0
 #: The seconds within which requests of other processes are noticed, and a dead leader is replaced.
 HEAR_SECONDS = 0.5
 #: Files in the service's directory: the leader's lock, the latest request, and the progress.
-LEADS, ASKED, DOING = ".settler.lock", ".settler.asked", ".settler.doing"
+LEADER_LOCK, REQUEST_FILE, PROGRESS_FILE = ".settler.lock", ".settler.asked", ".settler.doing"
 
 
 class Settler:
@@ -333,9 +337,9 @@ class Settler:
 
     def __init__(self, database: Database, locations: Locations) -> None:
         self._database, self._locations = database, locations
-        self._asked, self._ended = threading.Event(), threading.Event()
-        self._doing: dict[str, Doing] = {}
-        self._heard, self._told = "", 0.0
+        self._wake, self._stopping = threading.Event(), threading.Event()
+        self._doing: dict[str, Progress] = {}
+        self._last_request, self._written_at = "", 0.0
         self._thread = threading.Thread(target=self._run, name="settler", daemon=True)
         self.leads = False
 
@@ -352,21 +356,21 @@ class Settler:
 
     def ask(self, study_id: str) -> None:
         """Request that a study be settled soon. Repeated requests do no harm."""
-        write_quickly(self._locations.root / ASKED, f"{study_id} {secrets.token_hex(8)}")
-        self._asked.set()
+        write_quickly(self._locations.root / REQUEST_FILE, f"{study_id} {secrets.token_hex(8)}")
+        self._wake.set()
 
-    def doing(self, study_id: str) -> Doing | None:
+    def doing(self, study_id: str) -> Progress | None:
         """The progress of a study's settlement in any process; None if there is none."""
-        told, asked = json.loads(self._read(DOING) or "{}"), self._read(ASKED)
-        if study_id in told.get("doing", {}):
-            return Doing(*told["doing"][study_id])
-        unheard = asked != told.get("heard", "") and asked.startswith(f"{study_id} ")
-        return Doing("waiting") if unheard else None
+        written, request = json.loads(self._read(PROGRESS_FILE) or "{}"), self._read(REQUEST_FILE)
+        if study_id in written.get("doing", {}):
+            return Progress(*written["doing"][study_id])
+        unheard = request != written.get("heard", "") and request.startswith(f"{study_id} ")
+        return Progress("waiting") if unheard else None
 
     def stop(self) -> None:
         """Stop after the work under way."""
-        self._ended.set()
-        self._asked.set()
+        self._stopping.set()
+        self._wake.set()
         self._thread.join()
 
     def _read(self, name: str) -> str:
@@ -374,20 +378,23 @@ class Settler:
             return (self._locations.root / name).read_text(encoding="utf-8")
         return ""
 
-    def _note(self, study_id: str, doing: Doing | None) -> None:
+    def _note(self, study_id: str, doing: Progress | None) -> None:
         """Report a study's progress to all processes: a new stage at once, rows now and then."""
         before = self._doing.pop(study_id, None)
         if doing is not None:
             self._doing[study_id] = doing
-        due = time.monotonic() - self._told > HEAR_SECONDS
+        due = time.monotonic() - self._written_at > HEAR_SECONDS
         if before is None or doing is None or before.stage != doing.stage or due:
-            self._tell()
+            self._write_progress()
 
-    def _tell(self) -> None:
-        self._told = time.monotonic()
+    def _write_progress(self) -> None:
+        self._written_at = time.monotonic()
         doing = {study_id: astuple(doing) for study_id, doing in self._doing.items()}
         with suppress(OSError):  # such as a full disk: settling goes on
-            write_quickly(self._locations.root / DOING, json.dumps({"heard": self._heard, "doing": doing}))
+            write_quickly(
+                self._locations.root / PROGRESS_FILE,
+                json.dumps({"heard": self._last_request, "doing": doing}),
+            )
 
     def _close_again(self) -> None:
         """Close studies that are open in the database but closed in their directory: the database is an older backup.
@@ -409,18 +416,18 @@ class Settler:
             self._locations.destroy_keys(study_id)
 
     def _run(self) -> None:
-        while not self._ended.is_set():
-            with suppress(OSError), exclusive(self._locations.root / LEADS) as self.leads:
+        while not self._stopping.is_set():
+            with suppress(OSError), exclusive(self._locations.root / LEADER_LOCK) as self.leads:
                 if self.leads:
                     self._lead()
             self.leads = False
-            self._ended.wait(HEAR_SECONDS)
+            self._stopping.wait(HEAR_SECONDS)
 
     def _lead(self) -> None:
         pause = LOOK_SECONDS
-        while not self._ended.is_set():
-            self._asked.clear()
-            self._heard = self._read(ASKED)
+        while not self._stopping.is_set():
+            self._wake.clear()
+            self._last_request = self._read(REQUEST_FILE)
             try:
                 well = self._settle_all()
             except Exception as failed:  # such as a lost database: the thread must survive
@@ -434,8 +441,8 @@ class Settler:
     def _wait(self, seconds: float) -> None:
         """Wait until any process is asked to settle, at most for so many seconds."""
         until = time.monotonic() + seconds
-        while not self._asked.wait(max(0.0, min(HEAR_SECONDS, until - time.monotonic()))):
-            if time.monotonic() >= until or self._read(ASKED) != self._heard:
+        while not self._wake.wait(max(0.0, min(HEAR_SECONDS, until - time.monotonic()))):
+            if time.monotonic() >= until or self._read(REQUEST_FILE) != self._last_request:
                 return
 
     def close_overdue(self) -> None:
@@ -469,11 +476,11 @@ class Settler:
             closed = studies.to_settle(session)
         for study_id in self._doing.keys() - set(closed):
             self._doing.pop(study_id, None)
-        self._doing |= {study_id: Doing("waiting") for study_id in closed}
-        self._tell()
+        self._doing |= {study_id: Progress("waiting") for study_id in closed}
+        self._write_progress()
         problems = []
         for study_id in closed:
-            if not self._ended.is_set():
+            if not self._stopping.is_set():
                 problems.append(self._settle(study_id))
         renew_old(self._database, self._locations)
         finish(self._database, self._locations)
@@ -486,7 +493,7 @@ class Settler:
             settle_study(self._database, self._locations, study_id, lambda doing: self._note(study_id, doing))
             problem = None
         except SettledElsewhere as busy:
-            self._note(study_id, Doing("waiting"))
+            self._note(study_id, Progress("waiting"))
             return str(busy)
         except WorseThanPromised as worse:
             # Nothing was drawn. The analyst sees the guarantees for those who answered, and decides.

@@ -12,7 +12,7 @@ from sqlalchemy.orm import Session
 from starlette.responses import Response
 
 from truthful.errors import InputError, Refused
-from truthful.service.limits import KNOWN, TryingBrowser, address, browser, browser_mark
+from truthful.service.limits import MARK_COOKIE, TryingBrowser, address, browser, browser_mark
 from truthful.service.middleware import limit_guesses, wait
 from truthful.service.pages import LANGUAGE, YEAR, Service, Visit, Visitor, go, languages
 from truthful.store import accounts, factors
@@ -111,7 +111,7 @@ async def sign_in(visit: Visitor, name: Field, password: Field) -> Response:
         return _sign_in_page(visit, status=403)
     request, limits, pools = visit.request, visit.service.limits, visit.service.pools
     came_from = address(request, visit.service.settings.behind_proxy)
-    mark = request.cookies.get(cookie_name(visit.service, KNOWN), "")
+    mark = request.cookies.get(cookie_name(visit.service, MARK_COOKIE), "")
     if not mark and (seconds := limits.addresses.attempt(came_from)):
         return wait(request, seconds)
     found = await pools.lookups.run(partial(_find, visit, accounts.find_by_name, name))
@@ -250,7 +250,7 @@ def enter(visit: Visit, account: Account, *, code_given: bool = False) -> Respon
     visit.keep(response, cookie, token)
     if not complete:
         return response
-    visit.keep(response, cookie_name(visit.service, KNOWN), browser_mark(account), YEAR)
+    visit.keep(response, cookie_name(visit.service, MARK_COOKIE), browser_mark(account), YEAR)
     return response
 
 

@@ -72,17 +72,21 @@ def _mail_page(
 def _usual_texts(visit: SignedIn, stored: StoredStudy) -> dict[str, str]:
     """Default texts in every language."""
     study = visit.plan(stored.id).study
-    said = study.declared.invitation
-    values: dict[str, Any] = {"study": study.name, "asked_by": said.asked_by if said else "", "link": LINK}
+    invitation = study.declared.invitation
+    values: dict[str, Any] = {
+        "study": study.name,
+        "asked_by": invitation.asked_by if invitation else "",
+        "link": LINK,
+    }
 
     def usual(kind: str, texts: Texts) -> str:
         return texts(f"analyst.mail.usual_{kind}", **values)
 
-    found = {}
+    written = {}
     for kind in LETTERS:
-        found[f"{kind}_subject"] = usual(f"{kind}_subject", language(visit.request))
-        found |= {f"{kind}_{name}": usual(kind, texts) for name, texts in languages().items()}
-    return found
+        written[f"{kind}_subject"] = usual(f"{kind}_subject", language(visit.request))
+        written |= {f"{kind}_{name}": usual(kind, texts) for name, texts in languages().items()}
+    return written
 
 
 def _wrong_texts(typed: dict[str, str]) -> dict[str, str]:

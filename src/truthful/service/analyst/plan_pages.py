@@ -33,7 +33,7 @@ from truthful.service.analyst.study_pages import (
 )
 from truthful.service.analyst.wizard import shown
 from truthful.service.drafts import plain
-from truthful.service.jobs import Asked, Listed, Shares, apart, parse_plan, parse_study
+from truthful.service.jobs import DraftRoster, PlanArguments, Shares, apart, parse_plan, parse_study
 from truthful.service.offer import terms
 from truthful.service.pages import HTML, SVG, go, picture_response, read_number
 from truthful.service.public import in_signs
@@ -44,7 +44,7 @@ from truthful.store.tables import StoredStudy
 
 router = APIRouter()
 WISHES, ENOUGH = ("budget", "players", "accuracy", "epsilon"), 2
-USUAL = (1e-9, 1e15)
+SENSIBLE = (1e-9, 1e15)
 #: The advanced fields: numbers, and choices of which the first is the default.
 NUMBERS = ("lie", "absent_share", "failure_probability")
 WORDS = {"accuracy_of": ("coefficients", "predictions")}
@@ -60,7 +60,7 @@ class Wishes:
     typed: dict[str, str]
     locale: Locale
     wrong: tuple[str, ...] = ()
-    asked: Asked = ()
+    asked: PlanArguments = ()
     listed: bool = False
     """Whether a roster was brought, which fixes the number of players."""
     points: bool = False
@@ -90,7 +90,7 @@ def read_wishes(
     wrong, units = [], {SHARE: 100.0, "accuracy": 100.0 if points else 1.0}
     for name in (*WISHES, SHARE, *NUMBERS):
         number = read_number(typed[name], locale) if typed[name] else None
-        if typed[name] and (number is None or not _usual(name, number)):
+        if typed[name] and (number is None or not _is_sensible(name, number)):
             wrong.append(name)
         elif number is not None:
             asked.append((name, int(number) if name == "players" else number / units.get(name, 1.0)))
@@ -99,15 +99,17 @@ def read_wishes(
     return Wishes(typed, locale, tuple(wrong), tuple(asked), listed, points)
 
 
-def _usual(name: str, number: float) -> bool:
+def _is_sensible(name: str, number: float) -> bool:
     """Whether a number is sensible: people are whole, and others stay finite when squared."""
     if name == SHARE:
         return 0 < number <= 100
-    low, high = USUAL
+    low, high = SENSIBLE
     return (number == 0 or low <= abs(number) <= high) and (name != "players" or number == int(number))
 
 
-def _find_plan(stored: StoredStudy, wishes: Wishes, people: Listed | None) -> Plan | Infeasible | str | None:
+def _find_plan(
+    stored: StoredStudy, wishes: Wishes, people: DraftRoster | None
+) -> Plan | Infeasible | str | None:
     """The plan for these goals, or why there is none; without goals, the stored plan."""
     wished = sum(bool(wishes.typed[name]) for name in WISHES)
     if wishes.wrong:
@@ -168,7 +170,7 @@ def _plan_page(visit: SignedIn, stored: StoredStudy, sent: FormData | QueryParam
         ),
         plan=plan,
         otherwise=plan and (wrong_beliefs(plan) if plan.asked_mechanism is None else caveats(plan)),
-        **({} if plan is None else _told(plan, visit.locale)),
+        **({} if plan is None else _shown_terms(plan, visit.locale)),
         people=people,
         shares=study.protects == "answers",
         kind=study.kind,
@@ -179,14 +181,14 @@ def _plan_page(visit: SignedIn, stored: StoredStudy, sent: FormData | QueryParam
     )
 
 
-def _told(plan: Plan, locale: Locale) -> dict[str, Any]:
+def _shown_terms(plan: Plan, locale: Locale) -> dict[str, Any]:
     """A plan's terms, with intervals formatted for the reader."""
-    told = terms(plan)
+    values = terms(plan)
     rows = [
         (name, f"± {in_signs(width.removeprefix('± '), locale)}", effect and in_signs(effect, locale))
-        for name, width, effect in told["intervals"]
+        for name, width, effect in values["intervals"]
     ]
-    return told | {"intervals": rows}
+    return values | {"intervals": rows}
 
 
 def _asked_before(plan: str, locale: Locale, points: bool) -> dict[str, str]:
@@ -285,12 +287,12 @@ def _rehearsal_page(
         "analyst/rehearse.html",
         status=200 if problem is None or not runs else 400,
         stored=stored,
-        others=_others(stored),
+        others=_agent_names(stored),
         runs=runs,
         players=plan.players,
         invented=bool(plan.study.features) and own_facts and plan.roster is None,
         problem=problem,
-        at=_field_of(problem or "", _others(stored)),
+        at=_field_of(problem or "", _agent_names(stored)),
         typed=typed,
     )
 
@@ -299,7 +301,7 @@ def _rehearsal_page(
 @apart("plans")
 def rehearse(visit: Analyst, stored: Found, sent: Sent) -> Response:
     """Run a simulation, and redirect to its report, whose address holds all its parameters."""
-    others = _others(stored)
+    others = _agent_names(stored)
     try:
         shares, seed = read_mix(sent, visit.locale, others)
         jobs.simulation_page(plan_of(stored), shares, seed, list_people(visit, stored))
@@ -313,13 +315,13 @@ def rehearse(visit: Analyst, stored: Found, sent: Sent) -> Response:
 @router.get("/studies/{study_id}/rehearse/report")
 @apart("plans")
 def rehearsal_report(visit: Analyst, stored: Found) -> Response:
-    shares, seed = read_mix(visit.request.query_params, Locale("en"), _others(stored))
+    shares, seed = read_mix(visit.request.query_params, Locale("en"), _agent_names(stored))
     return picture_response(
         jobs.simulation_page(plan_of(stored), shares, seed, list_people(visit, stored)), HTML
     )
 
 
-def _others(stored: StoredStudy) -> tuple[str, ...]:
+def _agent_names(stored: StoredStudy) -> tuple[str, ...]:
     """The kinds of agents that can be mixed in with honest ones."""
     study = parse_plan(plan_of(stored)).study
     more = (*SHARES, *ASKED) if study.levels is not None else SHARES if study.shares is not None else ()

@@ -25,7 +25,7 @@ from truthful.guarantees import Guarantees
 from truthful.intake.rules import BadReports
 from truthful.promises import promises
 from truthful.service.drafts import BEGINNING, Fields, fields_of, unfinished
-from truthful.service.jobs import Listed, apart, needs_roster, parse_plan, parse_study, plans_from_roster
+from truthful.service.jobs import DraftRoster, apart, needs_roster, parse_plan, parse_study, plans_from_roster
 from truthful.service.locations import FilesMissing
 from truthful.service.offer import bases, terms
 from truthful.service.pages import HTML, csv_text, download, go, picture_response
@@ -38,7 +38,7 @@ from truthful.service.settle_study import (
     cancel_study,
     freeze,
     obstacles,
-    require_kept,
+    require_early_deadline,
     similar_studies,
 )
 from truthful.service.signing import Analyst, SignedIn
@@ -56,7 +56,7 @@ LONGEST = 5_000
 RENEWED = "4"
 
 
-def require_let_in(visit: Analyst) -> None:
+def require_access(visit: Analyst) -> None:
     """Refuse analysts without access to the study: they see only their own studies and those shared with them."""
     study_id = visit.request.path_params.get("study_id")
     if study_id is not None:
@@ -137,7 +137,7 @@ def declare(
         log(session, visit.who, "changed the study", study_id)
 
 
-def list_people(visit: SignedIn, stored: StoredStudy) -> Listed | None:
+def list_people(visit: SignedIn, stored: StoredStudy) -> DraftRoster | None:
     """The people brought to a draft; None if there are none."""
     if stored.roster is None:
         return None
@@ -146,7 +146,7 @@ def list_people(visit: SignedIn, stored: StoredStudy) -> Listed | None:
         with visit.reading() as session:
             return roster.features(session, stored.id)
 
-    return Listed(stored.roster, features)
+    return DraftRoster(stored.roster, features)
 
 
 def typed_fields(stored: StoredStudy) -> Fields | None:
@@ -202,17 +202,19 @@ def one_study(visit: Analyst, stored: Found) -> Response:
         return settling_page(visit, stored)
     plan = visit.plan(stored.id)
     if stored.state == State.CANCELLED:
-        return visit.page("analyst/cancelled.html", stored=stored, plan=plan, **_kept(visit, stored))
-    shown = shown_results(stored, plan, visit.locale) | _kept(visit, stored)
+        return visit.page(
+            "analyst/cancelled.html", stored=stored, plan=plan, **_erasure_status(visit, stored)
+        )
+    shown = shown_results(stored, plan, visit.locale) | _erasure_status(visit, stored)
     return visit.page(
         "analyst/settled.html", stored=stored, plan=plan, place=f"/studies/{stored.id}", **shown
     )
 
 
-def _kept(visit: SignedIn, stored: StoredStudy) -> dict[str, Any]:
+def _erasure_status(visit: SignedIn, stored: StoredStudy) -> dict[str, Any]:
     """The day of erasure, and whether it has passed while payments are still unsent."""
-    told = visit.plan(stored.id).study.declared.invitation
-    until = None if told is None else told.delete_after
+    invitation = visit.plan(stored.id).study.declared.invitation
+    until = None if invitation is None else invitation.delete_after
     over = until is not None and stored.erased is None and until < today()
     with visit.reading() as session:
         waits = over and studies.count_unsent(session, stored.id) > 0
@@ -431,7 +433,7 @@ def move_deadline(visit: Analyst, stored: Found, sent: Sent) -> Response:
         if deadline is None:
             raise InputError("No deadline was given. Give a day and a time.")
         with visit.writing() as session:
-            require_kept(visit.plan(stored.id), deadline)
+            require_early_deadline(visit.plan(stored.id), deadline)
             studies.set_deadline(session, stored.id, visit.who, deadline)
     except InputError as problem:
         return open_page(visit, stored, status=400, wrong=str(problem), typed=text(sent, "until"))

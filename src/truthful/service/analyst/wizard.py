@@ -154,8 +154,8 @@ def _document_page(visit: SignedIn, stored: StoredStudy, problem: str = "", vers
 
 def _invitation(stored: StoredStudy) -> Fields:
     """The invitation in a draft's study file."""
-    said: Fields = parse_study(stored.declaration or "").declaration().get("invitation", {})
-    return said
+    invitation: Fields = parse_study(stored.declaration or "").declaration().get("invitation", {})
+    return invitation
 
 
 @router.get("/studies/{study_id}/consent")
@@ -288,7 +288,7 @@ def _step_page(
         shown=partial(shown, locale=visit.locale),
         wrong=wrong,
         labels={name: _label_key(step, name, drafts.kind_of(fields)) for name in wrong},
-        **(_even(fields, visit.locale) if step == "people" else {}),
+        **(_even_spread(fields, visit.locale) if step == "people" else {}),
         **({"payers": _payers(visit)} if step == "invitation" else {}),
     )
 
@@ -297,15 +297,15 @@ def _wrong(fields: Fields, step: str) -> dict[str, str]:
     """The errors of a step by field: `missing`, no `number`, or if there are none of these, the study's complaints."""
     if empty := drafts.missing_fields(fields, step):
         return empty
-    said: dict[str, str] = {}
+    sentences: dict[str, str] = {}
     for problem in drafts.complaints(fields, step):
         name = drafts.field_of(problem, fields)
-        said[name] = f"{said[name]} {problem.sentence}" if name in said else problem.sentence
-    return said
+        sentences[name] = f"{sentences[name]} {problem.sentence}" if name in sentences else problem.sentence
+    return sentences
 
 
 #: Fields whose texts have other names.
-_CALLED = {"levels": "list", "least_eigenvalue": "spread"}
+_LABEL_NAMES = {"levels": "list", "least_eigenvalue": "spread"}
 
 
 def _label_key(step: str, name: str, kind: str) -> tuple[str, int | None]:
@@ -313,7 +313,7 @@ def _label_key(step: str, name: str, kind: str) -> tuple[str, int | None]:
     feature = re.fullmatch(r"f(\d+)_(\w+)", name)
     bare = feature[2] if feature else name
     if step == "people":
-        return f"analyst.edit.people.{_CALLED.get(bare, bare)}", int(feature[1]) + 1 if feature else None
+        return f"analyst.edit.people.{_LABEL_NAMES.get(bare, bare)}", int(feature[1]) + 1 if feature else None
     of = {YES_NO: "yes_no.", RATING: "rating."}.get(kind, "")
     shares = ("share_low", "share_high", "sure", "effect", "tolerance")
     return f"analyst.edit.{step}.{of if step == 'beliefs' and name in shares else ''}{name}", None
@@ -324,7 +324,7 @@ def _payers(visit: SignedIn) -> list[str]:
         return accounts.payers(session)
 
 
-def _even(fields: Fields, locale: Locale) -> dict[str, str | None]:
+def _even_spread(fields: Fields, locale: Locale) -> dict[str, str | None]:
     """The least eigenvalue of evenly distributed features, and half of it, once the features are declared."""
     if drafts.missing_fields(fields, "people") or drafts.complaints(
         {**fields, "least_eigenvalue": ""}, "people"
