@@ -212,7 +212,7 @@ class TryingBrowser(NamedTuple):
 
 
 def browser(name: str, account: Account | None, mark: str) -> TryingBrowser:
-    """How to count a browser's attempts: on its own if it has a valid mark, else together with all strangers."""
+    """A browser as its attempts are counted: separately with a valid mark, else together with all strangers."""
     chance, _, shown = mark[:200].partition(".")
     if (
         account is not None

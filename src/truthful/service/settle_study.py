@@ -127,7 +127,7 @@ def obstacles(
 
 
 def require_early_deadline(plan: Plan, deadline: datetime) -> None:
-    """Refuse a deadline after the promised day of erasure: people are told both."""
+    """Refuse a deadline after the day of erasure: both are promised to people."""
     invitation = plan.study.declared.invitation
     if (
         invitation is not None
