@@ -100,7 +100,7 @@ def as_typed(value: float, locale: Locale) -> str:
     return str(format_decimal(Decimal(repr(value)), format="0.####################", locale=locale))
 
 
-def shown_features(told: Declaration, player: Player) -> list[dict[str, Any]]:
+def shown_features(declaration: Declaration, player: Player) -> list[dict[str, Any]]:
     """A player's features with labels, values and units for display."""
     return [
         {
@@ -108,7 +108,7 @@ def shown_features(told: Declaration, player: Player) -> list[dict[str, Any]]:
             "value": _shown_value(feature, player.features[feature.name]),
             "unit": feature.unit,
         }
-        for feature in told.features
+        for feature in declaration.features
     ]
 
 

@@ -249,10 +249,10 @@ def _invalid(location: tuple[str, ...], sentence: str) -> InvalidStudy:
     return InvalidStudy("study", (Problem(location, sentence),))
 
 
-def _holds_nul(said: Any) -> bool:
-    if isinstance(said, dict):
-        return any(map(_holds_nul, said.values()))
-    return any(map(_holds_nul, said)) if isinstance(said, list) else "\0" in str(said)
+def _holds_nul(value: Any) -> bool:
+    if isinstance(value, dict):
+        return any(map(_holds_nul, value.values()))
+    return any(map(_holds_nul, value)) if isinstance(value, list) else "\0" in str(value)
 
 
 def complaints(fields: Fields, step: str) -> list[Problem]:
@@ -325,20 +325,20 @@ def declared(fields: Fields) -> str | None:
 
 def fields_of(study: Study) -> Fields | None:
     """The fields of a study; None if the forms cannot express it."""
-    said = study.declaration()
+    record = study.declaration()
     invitation, response, design, privacy, beliefs, costs = (
-        said.get(name, {}) for name in ("invitation", "response", "design", "privacy", "beliefs", "costs")
+        record.get(name, {}) for name in ("invitation", "response", "design", "privacy", "beliefs", "costs")
     )
     values = {
-        "name": said["name"],
-        "currency": said["currency"],
+        "name": record["name"],
+        "currency": record["currency"],
         "response": response["name"],
         "answer_kind": study.kind,
         "question": response.get("question"),
         **{name: response.get(name) for name in (("low", "high") if study.shares is None else ("levels",))},
         **invitation,
         "asker_pays": YES if invitation.get("asker_pays") else None,
-        "features": [_feature_fields(feature) for feature in said.get("features", ())],
+        "features": [_feature_fields(feature) for feature in record.get("features", ())],
         "design": design["kind"],
         "least_eigenvalue": design.get("least_eigenvalue"),
         "protects": privacy.get("protects"),

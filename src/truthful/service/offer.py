@@ -271,8 +271,8 @@ def stakes_at(mechanism: object, study: Study, x: Floats) -> Shown | None:
         "clip": mechanism.clip * unit,
         "columns": answers if beliefs.strict else tuple(y * unit for y in answers),
         "rows": [
-            (told, [_pay_at(mechanism, _score(mechanism, slope, y, 0.0, told / unit)) for y in answers])
-            for told in (-surprise, 0.0, surprise)
+            (shift, [_pay_at(mechanism, _score(mechanism, slope, y, 0.0, shift / unit)) for y in answers])
+            for shift in (-surprise, 0.0, surprise)
         ],
         "apart": unit / 2,
         "far": unit,

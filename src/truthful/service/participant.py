@@ -203,8 +203,8 @@ class ParticipantVisit(Visit):
 
     def kept_answer(self) -> tuple[bool, str, str] | None:
         """The unconfirmed answer: whether in plain form or as typed, the answer and the prediction."""
-        kind, *said = self.request.cookies.get(ANSWER_COOKIE, "").split("&")
-        return (kind == "plain", unquote(said[0]), unquote(said[1])) if len(said) == 2 else None
+        kind, *parts = self.request.cookies.get(ANSWER_COOKIE, "").split("&")
+        return (kind == "plain", unquote(parts[0]), unquote(parts[1])) if len(parts) == 2 else None
 
     def drop_answer(self, response: Response) -> Response:
         """Delete the cookie of an unconfirmed answer. Only the review page receives it, so there may be none."""
@@ -238,9 +238,11 @@ class ParticipantVisit(Visit):
             values |= {"owed": view.owed, "coins": in_currency(view.owed.coins, view.owed.digits)}
         return self.page_of(view, view.page, **values)
 
-    def ask_again(self, view: ParticipantView, said: ParsedAnswer, answer: str, prediction: str) -> Response:
+    def ask_again(
+        self, view: ParticipantView, parsed: ParsedAnswer, answer: str, prediction: str
+    ) -> Response:
         """The question again, with the input and its errors."""
-        wrong = {name: part for name, part in vars(said).items() if isinstance(part, Wrong)}
+        wrong = {name: part for name, part in vars(parsed).items() if isinstance(part, Wrong)}
         typed = {"answer": answer.strip()[:LONGEST], "prediction": prediction.strip()[:LONGEST]}
         return self.page_of(view, "question", status=400, wrong=wrong, typed=typed)
 
@@ -416,8 +418,11 @@ def hold(visit: Link, answer: Field = "", prediction: Field = "") -> Response:
     view = visit.look()
     if not view.may_answer:
         return visit.show(view, refused=_refusal(view))
-    said = parse_answer(answer, prediction, visit.plan(view.stored.id).study, visit.locale)
-    plain = said.fits and (repr(said.answer), "" if said.prediction is None else repr(said.prediction))
+    parsed = parse_answer(answer, prediction, visit.plan(view.stored.id).study, visit.locale)
+    plain = parsed.fits and (
+        repr(parsed.answer),
+        "" if parsed.prediction is None else repr(parsed.prediction),
+    )
     return visit.keep_answer(go(f"{view.link}/review"), bool(plain), *(plain or (answer, prediction)))
 
 
@@ -429,10 +434,10 @@ def review(visit: Link) -> Response:
         return go(view.link)
     plain, answer, prediction = unconfirmed
     locale, study = visit.locale, visit.plan(view.stored.id).study
-    said = parse_answer(answer, prediction, study, None if plain else locale)
-    if not said.fits:
-        return visit.ask_again(view, said, answer, prediction)
-    return visit.page_of(view, "review", said=said, typed=lambda value: as_typed(value, locale))
+    parsed = parse_answer(answer, prediction, study, None if plain else locale)
+    if not parsed.fits:
+        return visit.ask_again(view, parsed, answer, prediction)
+    return visit.page_of(view, "review", said=parsed, typed=lambda value: as_typed(value, locale))
 
 
 @router.post("/submit")
@@ -444,8 +449,8 @@ def submit(visit: Link, answer: Field = "", prediction: Field = "") -> Response:
     value, predicted = plain_number(answer), plain_number(prediction)
 
     def fits(study_id: str) -> bool:
-        said = parse_answer(answer, prediction, visit.plan(study_id).study)
-        return said.fits and said.prediction == predicted
+        parsed = parse_answer(answer, prediction, visit.plan(study_id).study)
+        return parsed.fits and parsed.prediction == predicted
 
     if value is not None:
         with suppress(answers.Unfit):
@@ -456,8 +461,8 @@ def submit(visit: Link, answer: Field = "", prediction: Field = "") -> Response:
     view = visit.look()
     if not view.may_answer:
         return visit.show(view, refused=_refusal(view))
-    said = parse_answer(answer, prediction, visit.plan(view.stored.id).study)
-    return visit.ask_again(view, said, answer, prediction)
+    parsed = parse_answer(answer, prediction, visit.plan(view.stored.id).study)
+    return visit.ask_again(view, parsed, answer, prediction)
 
 
 @router.post("/withdraw")

@@ -118,13 +118,13 @@ def _collect(database: Database, study_id: str, plan: Plan) -> str:
     """Put invented people on the roster and let most of them answer; the link of the last, who has not."""
     rows = invent(plan.study, PLAYERS, np.random.default_rng()).reports.to_pylist()
     response = plan.study.response.name
-    said = {row[PLAYER]: row.pop(response) for row in rows}
+    reported = {row[PLAYER]: row.pop(response) for row in rows}
     people = {row.pop(PLAYER): row for row in rows}
     with database.writing() as session:
         roster.add(session, study_id, DEMO, people, plan.players)
         links = roster.invite(session, study_id, DEMO)
         for player, token in links[:-TO_ANSWER]:
-            answers.submit(session, token, said[player], answers.consent(session, token))
+            answers.submit(session, token, reported[player], answers.consent(session, token))
     return links[-1][1]
 
 

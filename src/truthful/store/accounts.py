@@ -66,15 +66,15 @@ def account(session: Session, name: str, role: Role, who: str) -> Account:
 
 def set_identity(session: Session, account: Account, identity: str, who: str) -> None:
     """Allow sign-in through the OpenID provider, by e-mail address or, without an @, by the provider's subject."""
-    told = _address(identity.strip()) if "@" in identity else identity.strip()
-    if not 0 < len(told) <= LONGEST_IDENTITY or not told.isprintable():
+    normalised = _address(identity.strip()) if "@" in identity else identity.strip()
+    if not 0 < len(normalised) <= LONGEST_IDENTITY or not normalised.isprintable():
         raise InputError(f"identity is {identity!r}; give the e-mail address that the provider vouches for.")
-    taken = session.scalar(select(Account).where(Account.identity == told, Account.id != account.id))
+    taken = session.scalar(select(Account).where(Account.identity == normalised, Account.id != account.id))
     if taken is not None:
-        raise Refused(f"The identity {told!r} is {taken.name!r} here. One identity has one account.")
+        raise Refused(f"The identity {normalised!r} is {taken.name!r} here. One identity has one account.")
     if account.subject is not None:  # sign out whoever used the earlier identity
         session.execute(delete(SignIn).where(SignIn.account_id == account.id))
-    account.identity, account.subject = told, None
+    account.identity, account.subject = normalised, None
     log(session, who, "set the identity of", whom=account.name)
 
 

@@ -161,9 +161,9 @@ def take(session: Session) -> Letter | None:
 
 def note(session: Session, letter: Letter, state: Sending, problem: str | None = None) -> None:
     """Store the outcome of a mail; of a reminder without the problem, which would reveal who has not answered."""
-    told = {} if letter.reminder else {"problem": problem}
+    changes = {} if letter.reminder else {"problem": problem}
     mine = (Mail.study_id == letter.study_id, Mail.player == letter.player, Mail.state == Sending.SENDING)
-    session.execute(update(Mail).where(*mine).values(state=state, **told))
+    session.execute(update(Mail).where(*mine).values(state=state, **changes))
 
 
 def note_interrupted(session: Session) -> None:

@@ -269,11 +269,11 @@ def new_secret() -> bytes:
     return secrets.token_bytes(KEY_BYTES)
 
 
-def open_seals(directory: Path, told: str | None) -> Seals:
+def open_seals(directory: Path, given: str | None) -> Seals:
     """The keys of a service, opened with the key given or the one in its directory, if there is any."""
     path, studies = directory / KEY_FILE, directory / "studies"
-    if told:
-        seals = Seals(studies, _secrets(told, VARIABLE))
+    if given:
+        seals = Seals(studies, _secrets(given, VARIABLE))
     elif path.exists():
         seals = Seals(studies, _secrets(path.read_text(encoding="ascii", errors="replace"), str(path)))
     else:

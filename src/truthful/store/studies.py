@@ -232,13 +232,13 @@ def reopen(session: Session, study_id: str, who: str) -> None:
     changes = {"state": State.OPEN, "closed": None, "refused": None, "problem": None, "deadline": deadline}
     _decide(session, study_id, stopped, **changes)
     stored = find(session, study_id, lock=True)
-    now, told = counts(session, study_id)["answered"], stored.told or {}
-    if not stored.rehearsal and now < told.get(AT_CLOSING, -COARSE) + COARSE:
+    now, shown = counts(session, study_id)["answered"], stored.told or {}
+    if not stored.rehearsal and now < shown.get(AT_CLOSING, -COARSE) + COARSE:
         raise NotNow(
             f"The study was opened again before, and fewer than {COARSE} more people have answered since. What is told "
             "of a closed study would say too much of each of them. Accept less, or cancel the study."
         )
-    stored.told = {**told, AT_CLOSING: now}
+    stored.told = {**shown, AT_CLOSING: now}
     log(session, who, "opened again", study_id)
 
 
@@ -292,18 +292,18 @@ def update_counts(session: Session, study_id: str, now: datetime) -> None:
     learn the threshold is to see the step appear, and it appears once.
     """
     stored = find(session, study_id, lock=True)
-    found, told, steps = counts(session, study_id), stored.told or {}, {}
+    found, shown, steps = counts(session, study_id), stored.told or {}, {}
     for name in COARSE_COUNTS:
-        steps[name] = told.get(name, 0)
+        steps[name] = shown.get(name, 0)
         while found[name] >= _threshold(stored, name, steps[name] // COARSE + 1):
             steps[name] += COARSE
-    stored.told = {**told, "hour": _hour(now), **steps}
+    stored.told = {**shown, "hour": _hour(now), **steps}
 
 
 def outdated_counts(session: Session, now: datetime) -> list[str]:
     """Open studies whose counts were not updated in this hour."""
-    told = session.execute(select(StoredStudy.id, StoredStudy.told).where(StoredStudy.state == State.OPEN))
-    return [study_id for study_id, before in told if (before or {}).get("hour") != _hour(now)]
+    rows = session.execute(select(StoredStudy.id, StoredStudy.told).where(StoredStudy.state == State.OPEN))
+    return [study_id for study_id, before in rows if (before or {}).get("hour") != _hour(now)]
 
 
 def _hour(now: datetime) -> str:
