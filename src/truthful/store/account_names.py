@@ -12,7 +12,7 @@ from collections.abc import Iterable
 from truthful.errors import InputError, Refused
 
 LONGEST = 100
-#: Names that the audit log uses for acts of nobody signed in.
+#: Names that the audit log uses for events without a signed-in account.
 RESERVED = ("service", "command line", "demo")
 #: Letters and marks that are invisible.
 INVISIBLE = re.compile(
