@@ -287,7 +287,7 @@ def test_counts_grow_in_steps_at_secret_numbers_and_never_fall(unsettled: Served
                     "disputed": 0,
                 }
                 with mock.patch.object(studies, "counts", lambda *given, exact=exact: dict(exact)):
-                    studies.tell_again(session, study.study_id, now + timedelta(hours=next(hours)))
+                    studies.update_counts(session, study.study_id, now + timedelta(hours=next(hours)))
                     told.append(studies.progress(session, stored)["answered"])
             reached.append([told.index(10), told.index(20)])
         assert told[:31] == sorted(told[:31])

@@ -23,7 +23,7 @@ from test_seals import ODD, as_written
 
 from truthful.errors import InputError, Refused
 from truthful.service import backups
-from truthful.service.backups import NOT_KEPT, back_up
+from truthful.service.backups import EXCLUDED_TABLES, back_up
 from truthful.service.keeping import read_books
 from truthful.service.locations import Settings
 from truthful.service.restoring import restore
@@ -64,7 +64,7 @@ def all_rows(database: Database) -> dict[str, list[dict[str, Any]]]:
                 if row.get("what") != "restored a backup"
             ]
             for table in Table.metadata.sorted_tables
-            if table.name not in (*NOT_KEPT, "log_end")
+            if table.name not in (*EXCLUDED_TABLES, "log_end")
         }
 
 
@@ -163,7 +163,7 @@ def test_a_backup_made_while_people_answer_is_of_one_moment(
 def test_files_and_rows_are_of_one_moment_though_a_study_is_frozen_or_settled_meanwhile(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    real = backups._standing_still
+    real = backups._locked_studies
     seen: list[set[str]] = []
     late: list[str] = []
 
@@ -178,7 +178,7 @@ def test_files_and_rows_are_of_one_moment_though_a_study_is_frozen_or_settled_me
             seen.append(held)
             yield held
 
-    monkeypatch.setattr(backups, "_standing_still", slowly)
+    monkeypatch.setattr(backups, "_locked_studies", slowly)
     with lived(tmp_path / "a") as (here, _, closed, _):
         made = back_up(here.service.settings, tmp_path / "backup")
         assert here.state(closed.study_id) == State.CLOSED

@@ -15,7 +15,7 @@ from jinja2 import Environment, nodes
 
 from truthful.service.analyst.study_pages import REMOVED
 from truthful.service.pages import ENGLISH, Texts, choose_language, languages
-from truthful.service.payer import TAKEN
+from truthful.service.payer import DOWNLOAD_EVENTS
 from truthful.store.mails import REMINDED
 from truthful.store.studies import STEPS
 from truthful.store.tables import Role
@@ -141,7 +141,7 @@ def test_beginnings_of_keys_lead_somewhere() -> None:
 def logged() -> Iterator[str]:
     """Every word that is written to the log. After one that is put together, a name follows, or a role."""
     yield from (what for what, _ in STEPS.values())
-    yield from (*TAKEN.values(), REMOVED, REMINDED)
+    yield from (*DOWNLOAD_EVENTS.values(), REMOVED, REMINDED)
     for path in [*MODULES, *sorted(STORE.rglob("*.py"))]:
         for call in ast.walk(ast.parse(path.read_text("utf-8"))):
             if isinstance(call, ast.Call) and isinstance(call.func, ast.Name) and call.func.id == "log":

@@ -93,7 +93,7 @@ def here(
     ):
         assert running.service.mailer is not None
         running.service.mailer.stop()  # mails are sent when a test says so
-        running.service.mailer._ended.clear()
+        running.service.mailer._stopping.clear()
         running.service.settler.stop()
         yield running
 

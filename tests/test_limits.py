@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from starlette.requests import Request
 
-from truthful.service.limits import FORGOTTEN, LONGEST, Limit, Limits, address, browser, browser_mark
+from truthful.service.limits import FORGET_SECONDS, LONGEST, Limit, Limits, address, browser, browser_mark
 from truthful.store.tables import Account, Role
 
 
@@ -71,7 +71,7 @@ def test_whoever_is_quiet_is_forgotten() -> None:
     limit = Limit(1, clock)
     for number in range(50):
         limit.attempt(str(number))
-    clock.now += LONGEST + FORGOTTEN
+    clock.now += LONGEST + FORGET_SECONDS
     for number in range(50):
         limit.attempt(f"other {number}")
     assert len(limit) <= 51

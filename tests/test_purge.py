@@ -176,7 +176,7 @@ def test_nothing_is_erased_before_the_study_has_ended_and_people_are_paid(here: 
     with pytest.raises(Unpaid, match="60 payments of this study are not marked as sent"):
         purging.purge(service.database, service.locations, study.study_id, "operator")
     assert left(here, study.study_id) == 180
-    assert not (service.locations.study(study.study_id) / purging.MARK).exists()
+    assert not (service.locations.study(study.study_id) / purging.ERASURE_RECORD).exists()
     done = purging.purge(service.database, service.locations, study.study_id, "operator", unpaid=True)
     assert done.totals["unsent"] == 60
     assert left(here, study.study_id) == 0
@@ -198,7 +198,7 @@ def test_what_was_begun_is_finished_wherever_it_was_killed(
             try:
                 if killed:
                     purging.finish(service.database, service.locations)
-                if not (directory / purging.MARK).exists():
+                if not (directory / purging.ERASURE_RECORD).exists():
                     purging.purge(service.database, service.locations, study.study_id, "operator")
                 break
             except Killed:
@@ -207,7 +207,7 @@ def test_what_was_begun_is_finished_wherever_it_was_killed(
         # Either nothing has happened, or nothing is left: never a part.
         assert left(here, study.study_id) in (0, 180)
     assert killed > 5
-    assert '"whole": true' in (directory / purging.MARK).read_text()
+    assert '"whole": true' in (directory / purging.ERASURE_RECORD).read_text()
     assert left(here, study.study_id) == 0
     assert not any((directory / name).exists() for name in (KEYS_FILE, f"settlement/{SEALED_BOOKS}"))
 

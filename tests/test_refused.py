@@ -131,7 +131,7 @@ def test_with_ten_more_answers_a_study_is_opened_once_more(here: Served) -> None
     close_and_open_again()
     answer(here.service, study, people[20:29])
     with here.service.database.writing() as session:
-        studies.tell_again(session, study.study_id, datetime.now(UTC))
+        studies.update_counts(session, study.study_id, datetime.now(UTC))
     with pytest.raises(Refused, match="fewer than 10 more"):
         close_and_open_again()
     assert here.state(study.study_id) == State.OPEN

@@ -21,7 +21,7 @@ from truthful.asked_release import AskedRelease
 from truthful.coins import in_currency
 from truthful.plan import Plan
 from truthful.release import Receipt, Release, read_release, verify
-from truthful.service.asking import Said, Wrong, read_said
+from truthful.service.asking import ParsedAnswer, Wrong, parse_answer
 from truthful.service.offer import make_offer, pay_range
 from truthful.service.pages import languages
 from truthful.service.settle_study import cancel_study, settle_study
@@ -96,20 +96,22 @@ def stored(her: Her) -> tuple[float, float | None] | None:
 )
 def test_a_prediction_that_is_none_is_told_in_a_sentence(text: str, typed: str, key: str) -> None:
     study = Study.parse(text)
-    found = read_said("1", typed, study, languages()["de"].locale).prediction
+    found = parse_answer("1", typed, study, languages()["de"].locale).prediction
     assert isinstance(found, Wrong)
     assert found.key == f"participant.{key}"
-    sent = read_said("1", typed, study)
+    sent = parse_answer("1", typed, study)
     assert not sent.fits
     assert isinstance(sent.prediction, Wrong)
 
 
 def test_a_prediction_is_read_in_her_language_and_none_where_none_is_asked_for() -> None:
     english, german = (languages()[code].locale for code in ("en", "de"))
-    assert read_said("12", "37,5", Study.parse(NUMBER), german) == Said(12.0, 37.5)
-    assert read_said("1", "37.5", Study.parse(YES_NO), english) == read_said("1", "37.5", Study.parse(YES_NO))
+    assert parse_answer("12", "37,5", Study.parse(NUMBER), german) == ParsedAnswer(12.0, 37.5)
+    assert parse_answer("1", "37.5", Study.parse(YES_NO), english) == parse_answer(
+        "1", "37.5", Study.parse(YES_NO)
+    )
     declared = both_studies.NUMBER.replace('centre = "predictions"\nsure = 10\nspread = 15', "signal = 0.6")
-    assert read_said("12", "37.5", Study.parse(declared)) == Said(12.0, None)
+    assert parse_answer("12", "37.5", Study.parse(declared)) == ParsedAnswer(12.0, None)
 
 
 # Her pages

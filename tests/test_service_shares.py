@@ -17,7 +17,7 @@ from support.shares import KINDS, RATING, WITH_FEATURES, YES_NO
 
 from truthful.plan import Plan
 from truthful.release import Receipt, Release, read_release, verify
-from truthful.service.asking import Wrong, choices, read_choice, read_said, shown_choices
+from truthful.service.asking import Wrong, choices, parse_answer, read_choice, shown_choices
 from truthful.service.offer import make_offer
 from truthful.service.pages import languages
 from truthful.service.settle_study import cancel_study, settle_study
@@ -51,7 +51,7 @@ def settled(here: Served, text: str, **parameters: Any) -> Asked:
 def test_yes_is_one_and_a_rating_its_number(typed: str) -> None:
     english = languages()["en"].locale
     for study in map(Study.parse, (YES_NO, RATING)):
-        assert read_said(typed, "", study, english).answer == read_said(typed, "", study).answer == 1.0
+        assert parse_answer(typed, "", study, english).answer == parse_answer(typed, "", study).answer == 1.0
 
 
 @pytest.mark.parametrize(
@@ -68,7 +68,7 @@ def test_anything_else_is_told_in_a_sentence(text: str, typed: str, key: str) ->
     found = read_choice(typed, response)
     assert isinstance(found, Wrong)
     assert found.key == f"participant.{key}"
-    assert found == read_said(typed, "", Study.parse(text), languages()["de"].locale).answer
+    assert found == parse_answer(typed, "", Study.parse(text), languages()["de"].locale).answer
 
 
 def test_which_of_the_two_comes_first_is_a_lot_that_stays() -> None:

@@ -23,7 +23,7 @@ from truthful.service.locations import Settings
 from truthful.service.settle_study import Settler, cancel_study, freeze, settle_study
 from truthful.settlement.atomic_release import read_ledger
 from truthful.store import studies
-from truthful.store.studies import TOLD
+from truthful.store.studies import RECEIPT_STEPS
 from truthful.store.tables import State
 
 #: Statements that make a database, SQLite or not, store other payments than it is given.
@@ -61,7 +61,7 @@ def test_a_settled_study_pays_everybody_what_its_release_implies(here: Served) -
             features=study.features[row.player],
             report=study.answers[row.player],
             payment=row.millionths / 1e6,
-            **{name: getattr(row, name) for name in TOLD},
+            **{name: getattr(row, name) for name in RECEIPT_STEPS},
         )
         assert verify(release, receipt).verified
         assert abs(row.coins * 10_000 - row.millionths) < 10_000

@@ -722,7 +722,7 @@ def test_passwords_are_hashed_slowly() -> None:
     assert spec is not None
     assert spec.loader is not None
     spec.loader.exec_module(fresh := module_from_spec(spec))
-    for used in map(extract_parameters, (fresh.hash_password("correct horse"), fresh._NOBODYS)):
+    for used in map(extract_parameters, (fresh.hash_password("correct horse"), fresh._DUMMY_HASH)):
         assert used.type == Type.ID
         assert used.memory_cost >= 19_456
         assert used.time_cost >= 2
@@ -760,7 +760,7 @@ def test_a_short_password_is_refused_with_its_length() -> None:
 def test_a_connection_that_was_ended_while_it_rested_is_replaced(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("truthful.store.database.RESTED_SECONDS", 0.0)
+    monkeypatch.setattr("truthful.store.database.IDLE_SECONDS", 0.0)
     with database_url("postgresql", tmp_path) as url:
         opened = keyed(url, tmp_path)
         with opened.reading() as session:

@@ -9,7 +9,7 @@ from sqlalchemy import event, text
 from sqlalchemy.exc import OperationalError
 from support.sealed import keyed
 
-from truthful.store.database import MOST, Database, NotKept
+from truthful.store.database import MOST_SHARING, Database, RolledBack
 
 
 @pytest.fixture
@@ -73,7 +73,7 @@ def test_who_waits_joins_and_all_are_kept_by_one_commit(database: Database) -> N
 def test_nobody_waits_for_more_than_so_many(database: Database) -> None:
     commits: list[object] = []
     event.listen(database.engine, "commit", commits.append)
-    kept, _ = together(database, 2 * MOST)
+    kept, _ = together(database, 2 * MOST_SHARING)
     assert stored(database) == kept
     assert len(commits) == 2
 
@@ -90,7 +90,7 @@ def test_when_the_disk_is_full_nobody_is_told_that_it_is_kept(tmp_path: Path, da
     kept, told = together(database, 4, first="a", rest="b" * 100_000)
     assert kept == stored(database)
     assert told
-    assert all(isinstance(problem, OperationalError | NotKept) for problem in told)
+    assert all(isinstance(problem, OperationalError | RolledBack) for problem in told)
     with database.writing() as session:
         session.execute(text("INSERT INTO t VALUES (100, 'later')"))
     assert 100 in stored(database)

@@ -324,7 +324,7 @@ def print_log(
         if refused:
             _print_rows(("time", "whom"), reversed(audit_log.refused_sign_ins(session)), as_json)
             return
-        _print_rows(("id", *audit_log.SAID, "hash"), audit_log.every_event(session), as_json)
+        _print_rows(("id", *audit_log.EVENT_FIELDS, "hash"), audit_log.every_event(session), as_json)
         chain = audit_log.check_chain(session)
     if chain.broken is not None:
         raise Refused(chain.broken)

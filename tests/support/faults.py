@@ -26,7 +26,7 @@ from truthful.service.pages import Service
 from truthful.service.settle_study import Settler
 from truthful.service.signing import COOKIE
 from truthful.store import accounts, answers, studies
-from truthful.store.studies import TOLD
+from truthful.store.studies import RECEIPT_STEPS
 from truthful.store.tables import State
 
 PLAYERS, BROWSERS = 24, 4
@@ -223,7 +223,7 @@ def require_whole(service: Service, study: Asked, cast: dict[str, Person], seen:
             features=study.features[row.player],
             report=stored[row.player],
             payment=row.millionths / 1e6,
-            **{name: getattr(row, name) for name in TOLD},
+            **{name: getattr(row, name) for name in RECEIPT_STEPS},
         )
         assert verify(release, receipt).verified, row.player
     directory = service.locations.study(study.study_id)

@@ -41,7 +41,7 @@ PASSWORD = "correct horse battery staple"
 
 # Slow passwords are tested where they belong (test_store.py); here hundreds of people sign in.
 accounts._HASHER = PasswordHasher.from_parameters(CHEAPEST)
-accounts._NOBODYS = accounts._HASHER.hash("nobody has this one")
+accounts._DUMMY_HASH = accounts._HASHER.hash("nobody has this one")
 
 INVITATION = """
 [invitation]

@@ -1,6 +1,6 @@
-"""Who signs in, as everybody who runs studies sees it, and the log of her own studies. Nobody is let in here.
+"""The analyst's view of accounts and of the audit log of her own studies. Nothing can be changed here.
 
-Accounts are made, ended and let into studies by whoever runs the service, on the command line.
+The operator adds accounts, ends them and shares studies with them on the command line.
 """
 
 from __future__ import annotations
@@ -14,12 +14,12 @@ from starlette.responses import Response
 from truthful.service.pages import csv_text, download
 from truthful.service.signing import Analyst, SignedIn
 from truthful.store import accounts, studies
-from truthful.store.audit_log import SAID, events_of, refused_sign_ins
+from truthful.store.audit_log import EVENT_FIELDS, events_of, refused_sign_ins
 from truthful.store.tables import Event
 
 router = APIRouter()
-#: The latest events that the log's page shows, and all that its file does.
-SHOWN, WHOLE = 500, 1_000_000
+#: The most events on the log's page and in its file.
+PAGE_EVENTS, FILE_EVENTS = 500, 1_000_000
 
 
 @router.get("/people")
@@ -30,23 +30,23 @@ def people(visit: Analyst) -> Response:
 
 @router.get("/log")
 def log_page(visit: Analyst) -> Response:
-    """The latest of what was done to her studies and her account, and by whom; apart, whom her account refused."""
+    """The latest events of her studies and her account; below them, refused sign-ins to her account."""
     with visit.reading() as session:
-        done, names = _events(session, visit, SHOWN)
+        latest, names = _events(session, visit, PAGE_EVENTS)
         refused = refused_sign_ins(session, visit.who)
-    return visit.page("access/log.html", events=done, names=names, most=SHOWN, refused=refused)
+    return visit.page("access/log.html", events=latest, names=names, most=PAGE_EVENTS, refused=refused)
 
 
 @router.get("/log.csv")
 def log_file(visit: Analyst) -> Response:
-    """The same events, all of them, with their hashes."""
+    """All of these events with their hashes, as CSV."""
     with visit.reading() as session:
-        done, _ = _events(session, visit, WHOLE)
-        rows = [[getattr(event, name) for name in (*SAID, "hash")] for event in reversed(done)]
-    return download(csv_text((*SAID, "hash"), *rows), "log.csv")
+        latest, _ = _events(session, visit, FILE_EVENTS)
+        rows = [[getattr(event, name) for name in (*EVENT_FIELDS, "hash")] for event in reversed(latest)]
+    return download(csv_text((*EVENT_FIELDS, "hash"), *rows), "log.csv")
 
 
 def _events(session: Session, visit: SignedIn, most: int) -> tuple[list[Event], dict[str, Any]]:
-    """Events that concern her, the newest first, and the names of her studies."""
+    """The events of her studies and her account, the newest first, and the names of her studies."""
     names = {stored.id: stored.name for stored in studies.everything(session, visit.account)}
     return events_of(session, visit.who, names, most=most), names

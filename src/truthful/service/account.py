@@ -1,4 +1,4 @@
-"""One's own account: the second factor, signing out everywhere; and forgetting whoever used this browser."""
+"""The pages of one's own account: second factor and signing out everywhere; and clearing this browser's cookies."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import segno
 from fastapi import APIRouter, Depends
 from starlette.responses import Response
 
-from truthful.service.limits import KNOWN
+from truthful.service.limits import MARK_COOKIE
 from truthful.service.middleware import wait
 from truthful.service.pages import LANGUAGE, Visitor, go
 from truthful.service.signing import (
@@ -26,7 +26,7 @@ from truthful.store import accounts, factors
 
 router = APIRouter()
 Anybody = Annotated[SignedIn, Depends(find_signed_in)]
-#: How an app names the service before the account.
+#: The service's name in an authenticator app.
 SERVICE = "truthful"
 
 
@@ -44,7 +44,7 @@ def _account(visit: SignedIn, *, status: int = 200, problem: str | None = None) 
 
 @router.get("/account/second-factor")
 def set_up_page(visit: Anybody) -> Response:
-    """A new secret, which counts for nothing before a code of it has come back."""
+    """Show a new secret, which takes effect only once a code of it is confirmed."""
     return go(ACCOUNT) if visit.account.factor is not None else _set_up(visit, factors.new_secret())
 
 
@@ -59,7 +59,7 @@ def _set_up(visit: SignedIn, secret: str, *, status: int = 200) -> Response:
 
 @router.post("/account/second-factor")
 def turn_on(visit: Anybody, secret: Field, code: Field) -> Response:
-    """The app knows the secret: ask for its codes from now on. The codes for paper are shown now and never again."""
+    """Turn on the second factor once a code confirms the secret. The recovery codes are shown now and never again."""
     if not factors.is_secret(secret):
         return go(f"{ACCOUNT}/second-factor")
     if seconds := visit.service.limits.attempt_code(visit.account):
@@ -93,7 +93,7 @@ def turn_off(visit: Anybody, code: Field) -> Response:
 
 
 def _refuse(visit: SignedIn, code: str) -> Response | None:
-    """What is shown to whoever sits at a browser that is signed in, and has not the second factor itself."""
+    """The response to a wrong or rate-limited code; None if it is right. Being signed in is not enough here."""
     if seconds := visit.service.limits.attempt_code(visit.account):
         return wait(visit.request, seconds)
     return (
@@ -110,16 +110,16 @@ def sign_out_everywhere(visit: Anybody) -> Response:
 
 @router.get("/forget")
 def forget_page(visit: Visitor) -> Response:
-    """Says what this browser keeps, and asks."""
+    """Say which cookies this browser holds, and ask whether to delete them."""
     return visit.page("account/forget.html")
 
 
 @router.post("/forget")
 def forget(visit: Visitor) -> Response:
-    """Sign out here, and remove every cookie that is sent with this page."""
+    """Sign out this browser and delete every cookie that it sends with this page."""
     with visit.writing() as session:
         accounts.sign_out(session, visit.request.cookies.get(cookie_name(visit.service, COOKIE), ""))
     response = leave(visit)
-    visit.remove(response, cookie_name(visit.service, KNOWN))
+    visit.remove(response, cookie_name(visit.service, MARK_COOKIE))
     visit.remove(response, LANGUAGE)
     return response

@@ -1,4 +1,4 @@
-"""The service as one application: its pages, what guards them, and what runs beside them."""
+"""The service as one application: its pages, its middleware, and its background threads."""
 
 from __future__ import annotations
 
@@ -30,13 +30,13 @@ from truthful.store.studies import Unknown
 from truthful.store.tables import Role
 from truthful.version import __version__
 
-#: When to try again what there was no room for.
+#: The pause before a retry that a busy service suggests.
 RETRY_SECONDS = 5
 
 
 def create_app(settings: Settings) -> FastAPI:
-    """The application. Its database is opened, and closed studies are settled, when it starts."""
-    # The page that shows the description to people would load scripts from elsewhere, which our policy forbids.
+    """Create the application. At its start it opens the database and settles closed studies."""
+    # The interactive API page would load scripts from elsewhere, which our policy forbids.
     app = FastAPI(
         title="truthful",
         version=__version__,
@@ -46,17 +46,17 @@ def create_app(settings: Settings) -> FastAPI:
         lifespan=_lifespan,
     )
     app.state.settings = settings
-    # Participants are the most, so their pages are looked for first; `include_router` would look for each page twice.
+    # Participants send most requests, so their routes come first; `include_router` would match each route twice.
     for part in (participant, public, signing, access, account, analyst, payer):
         app.router.routes += part.router.routes
     if settings.oidc is not None:
-        from truthful.service import openid  # its packages are not for everybody
+        from truthful.service import openid  # needs optional packages
 
         app.state.openid = openid.OpenId(settings.oidc, settings.origin)
         app.router.routes += openid.router.routes
     app.mount("/static", StaticFiles(packages=[("truthful.service", "static")]), "static")
     _handle_errors(app)
-    # The last is the outermost: even a refusal has the headers.
+    # The last one added is the outermost, so that refusals have the security headers too.
     app.add_middleware(
         SmallBodies, may_send_roster=lambda scope: run_in_threadpool(_is_analyst, Request(scope))
     )
@@ -97,7 +97,7 @@ def _is_analyst(request: Request) -> bool:
 
 
 def _handle_errors(app: FastAPI) -> None:
-    """An error is a page that says what to do. What a stranger must not tell apart looks the same."""
+    """Turn errors into pages that say what to do. Cases that strangers must not distinguish look the same."""
 
     def show(error: type[Exception], template: str, status: int, told: bool = False) -> None:
         def answer(request: Request, problem: Exception) -> Response:
@@ -111,20 +111,20 @@ def _handle_errors(app: FastAPI) -> None:
 
     show(Unknown, "nothing.html", 404)
     show(RequestValidationError, "problem.html", 422)
-    show(DataError, "problem.html", 422)  # not for the database
+    show(DataError, "problem.html", 422)  # a value that the database cannot hold
     show(InputError, "problem.html", 400, told=True)
     show(Refused, "problem.html", 409, told=True)
 
     @app.exception_handler(Busy)
     async def busy(request: Request, problem: Busy) -> Response:
-        """Asynchronous, so that it takes no thread."""
+        """Ask to retry; asynchronous, so that it takes no thread."""
         return wait(request, RETRY_SECONDS, problem.status, "shared.busy")
 
     @app.exception_handler(OperationalError)
     async def database_away(request: Request, problem: OperationalError) -> Response:
-        """One line of the log and a page that can be opened again: a server that restarts is no fault of ours."""
+        """Log one line and ask to retry: a database server that restarts is no error of ours."""
         if isinstance(problem.orig, sqlite3.Error):
-            raise problem  # SQLite is never away
+            raise problem  # SQLite has no server to lose
         LOG.error(f"A page could not reach the database ({type(problem.orig).__name__}).")
         return wait(request, RETRY_SECONDS, 503, "shared.away")
 
@@ -143,7 +143,7 @@ def _handle_errors(app: FastAPI) -> None:
     @app.exception_handler(Unreadable)
     @app.exception_handler(FilesMissing)
     def files_missing(request: Request, problem: FilesMissing | Unreadable) -> Response:
-        """A participant can do nothing about it, and the server's directories are none of her business."""
+        """Show the problem to analysts only: participants cannot help it, and must not see the server's paths."""
         LOG.error(str(problem))
         if _is_analyst(request):
             return page(request, "problem.html", status=409, problem=str(problem), told=True)

@@ -1,6 +1,6 @@
-"""What a participant is asked: the choices and fields as she sees them, and what she says, read and checked.
+"""The question to a participant: its choices and fields as she sees them, and her input, parsed and checked.
 
-Yes is 1 and no is 0; a rating is its number. Where she is also asked what the others will say, that goes with it.
+Yes is 1 and no is 0; a rating is its number. Where a prediction is asked for, it is read together with the answer.
 """
 
 from __future__ import annotations
@@ -21,44 +21,46 @@ from truthful.study.declaration import Declaration
 from truthful.study.sections import Feature
 from truthful.study.sections import Response as Question
 
-#: What is said of no choice, and of something else.
+#: The texts for a missing choice and for an invalid one.
 _NO_CHOICE = {
     "yes-no": ("participant.empty_yes_no", "participant.not_yes_no"),
     "rating": ("participant.empty_rating", "participant.not_rating"),
 }
-#: Characters of an answer: no number that anybody means has more.
+#: The most characters of an answer: no sensible number has more.
 LONGEST = 40
 
 
 @dataclass(frozen=True)
 class Wrong:
-    """Why an answer is not taken: the key of the text that says so."""
+    """Rejected input, with the key of the text that says why."""
 
     key: str
     typed: str
 
 
 @dataclass(frozen=True)
-class Said:
-    """An answer, and a prediction of the others' where one is asked for; or why they are not taken."""
+class ParsedAnswer:
+    """A parsed answer, with a prediction where one is asked for; each may be Wrong."""
 
     answer: float | Wrong
     prediction: float | Wrong | None
 
     @property
     def fits(self) -> bool:
-        """Whether the study takes both."""
+        """Whether both are valid."""
         return not isinstance(self.answer, Wrong) and not isinstance(self.prediction, Wrong)
 
 
-def read_said(answer: str, prediction: str, study: Study, locale: Locale | None = None) -> Said:
-    """What was typed in her language, or chosen; without a language, the plain numbers that programs send."""
+def parse_answer(answer: str, prediction: str, study: Study, locale: Locale | None = None) -> ParsedAnswer:
+    """Parse an answer and a prediction, typed in a language; without one, plain numbers as programs send them."""
     question = study.response
     if question.kind is None:
-        said = _read(answer, question.low, question.high, locale)
+        value = _read(answer, question.low, question.high, locale)
     else:
-        said = read_choice(answer, question)
-    return Said(said, None if study.levels is None else _read(prediction, *study.prediction_range, locale))
+        value = read_choice(answer, question)
+    return ParsedAnswer(
+        value, None if study.levels is None else _read(prediction, *study.prediction_range, locale)
+    )
 
 
 def read_choice(typed: str, question: Question) -> float | Wrong:
@@ -69,7 +71,7 @@ def read_choice(typed: str, question: Question) -> float | Wrong:
 
 
 def _read(typed: str, low: float, high: float, locale: Locale | None) -> float | Wrong:
-    """A number in this range, or why it is none."""
+    """Parse a number in this range."""
     shown = typed.strip()[:LONGEST]
     if not shown:
         return Wrong("participant.empty", "")
@@ -80,12 +82,12 @@ def _read(typed: str, low: float, high: float, locale: Locale | None) -> float |
 
 
 def choices(question: Question) -> tuple[float, ...]:
-    """What can be chosen from, in order; nothing where any number in the range can be given."""
+    """The possible answers in order; none where any number in the range can be given."""
     return tuple(map(float, range(int(question.low), int(question.high) + 1))) if question.kind else ()
 
 
 def shown_choices(question: Question, player: Player) -> tuple[float, ...]:
-    """The choices as they are shown to her. Whether yes or no comes first is her lot, and stays so."""
+    """The choices in the order shown to a player. Whether yes or no comes first is random, but fixed for her."""
     ordered = choices(question)
     if question.kind != "yes-no":
         return ordered
@@ -94,24 +96,24 @@ def shown_choices(question: Question, player: Player) -> tuple[float, ...]:
 
 
 def as_typed(value: float, locale: Locale) -> str:
-    """A number in somebody's language without separators of thousands, which could be taken for a decimal point."""
+    """A number in a language, without thousands separators, which could be mistaken for a decimal point."""
     return str(format_decimal(Decimal(repr(value)), format="0.####################", locale=locale))
 
 
-def shown_features(told: Declaration, player: Player) -> list[dict[str, Any]]:
-    """Her features as she reads them."""
+def shown_features(declaration: Declaration, player: Player) -> list[dict[str, Any]]:
+    """A player's features with labels, values and units for display."""
     return [
         {
             "label": feature.label or feature.name,
             "value": _shown_value(feature, player.features[feature.name]),
             "unit": feature.unit,
         }
-        for feature in told.features
+        for feature in declaration.features
     ]
 
 
 def _shown_value(feature: Feature, value: Any) -> Any:
-    """A level in words, or a number to a thousandth of its range, as fine as anybody could check it."""
+    """A level's label, or a number rounded to a thousandth of its range, as finely as she could check it."""
     if isinstance(value, str):
         return (feature.level_labels or {}).get(value, value)
     width = 1.0 if feature.low is None or feature.high is None else feature.high - feature.low
@@ -119,13 +121,13 @@ def _shown_value(feature: Feature, value: Any) -> Any:
 
 
 def number_signs(locale: Locale) -> dict[str, str]:
-    """The decimal sign of a language, and the one between thousands."""
+    """The decimal and thousands signs of a language."""
     symbols = locale.number_symbols["latn"]
     return {name: symbols[name] for name in ("decimal", "group")}
 
 
 def slider_steps(study: Study) -> dict[str, float]:
-    """How fine a slider is: the declared step, or a power of ten of which there are at least a hundred in the range."""
+    """The steps of the sliders: the declared step, or the largest power of ten with a hundred steps in the range."""
     (low, high), response = study.prediction_range, study.response
     steps = {
         name: 10.0 ** math.floor(math.log10(width) - 2)

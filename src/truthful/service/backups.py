@@ -1,13 +1,13 @@
-"""Back up a service while it runs: one file, which says nothing to anybody without the service's key.
+"""Back up a running service into one file, sealed with the service's key.
 
-What is copied must belong together: rows of a study that is closed and files of one that was settled meanwhile would be
-neither. So (1) the locks of all frozen studies are taken: only with them are studies settled, cancelled, opened again
-and given new keys. (2) The database is looked at as it is now, whatever is written later. (3) The files are copied, and
-the locks go. (4) The rows are copied as they were at (2). People answer all the time. A study that is frozen between
-(1) and (2) is waited for; its files are written before its row.
+Rows and files must match: rows of a closed study with files of its settlement would be inconsistent. So (1) the locks
+of all frozen studies are taken: settling, cancelling, reopening and renewing keys all need them. (2) A snapshot of the
+database is taken. (3) The files are copied, and the locks released. (4) The rows are copied from the snapshot. People
+can answer all the time. If a study is frozen between (1) and (2), this starts again; its files are written before its
+row.
 
-The key of a draw is in it. So a study that is closed, or is closed later with the same answers, is released from the
-backup as it is from the original, to the byte; and one that was released has no key, and cannot be drawn again.
+The backup holds the keys of draws. So a study that is closed, or is closed later with the same answers, is released
+from the backup exactly as from the original; one that was released has no key left, and cannot be drawn again.
 """
 
 from __future__ import annotations
@@ -49,19 +49,19 @@ from truthful.store.tables import SignIn, SignInLink, State, StoredStudy, Table
 from truthful.version import __version__
 
 FORMAT, MANIFEST = "truthful/backup/1", "manifest.json"
-#: What the members of a backup are called: so many rows of a table, and a file as it is called in the directory.
+#: The folders in a backup: batches of a table's rows, and files under their paths in the directory.
 ROWS, FILES = "rows", "files"
-#: How many rows are fetched at once, and how large a part of a table may become.
+#: The number of rows fetched at once, and the size in bytes from which a batch is closed.
 AT_ONCE, PART_BYTES = 100, 4_000_000
-#: What let people in is not restored: a link that was used since would let in again.
-NOT_KEPT = (SignIn.__tablename__, SignInLink.__tablename__)
-#: How long a settlement under way is waited for, and how often it is looked at.
+#: Sign-ins and links are left out: restored, a link that was used since would work again.
+EXCLUDED_TABLES = (SignIn.__tablename__, SignInLink.__tablename__)
+#: In seconds: the longest wait for a settlement under way, and the pause between looks.
 PATIENCE_SECONDS, LOOK_SECONDS = 600.0, 0.1
 
 
 @dataclass(frozen=True)
 class Backup:
-    """What is in a backup, and when it was made."""
+    """The contents of a backup, and when it was made."""
 
     file: str
     made: str
@@ -75,12 +75,12 @@ class Backup:
         )
 
 
-# What it is sealed with
+# Sealing
 
 
 @dataclass(frozen=True)
 class Envelope:
-    """Seals the members of one backup, each under its name, and its manifest's hash."""
+    """The keys of one backup: they seal each member under its name, and authenticate the manifest."""
 
     values: AESGCM
     proof: bytes
@@ -100,12 +100,12 @@ class Envelope:
         return zlib.decompress(opened)
 
     def prove(self, manifest: Mapping[str, Any]) -> str:
-        """What only somebody with the key can write below a manifest."""
-        said = {name: value for name, value in manifest.items() if name != "proof"}
-        return hmac.digest(self.proof, canonical_json(said), "sha256").hex()
+        """The manifest's authentication code, which takes the key."""
+        signed = {name: value for name, value in manifest.items() if name != "proof"}
+        return hmac.digest(self.proof, canonical_json(signed), "sha256").hex()
 
 
-# Back up
+# Backing up
 
 
 #: Adds a member to a backup.
@@ -113,9 +113,9 @@ Add = Callable[[str, bytes], None]
 
 
 def back_up(settings: Settings, path: Path) -> Backup:
-    """Copy all that a service keeps, but for its key, into a new file for its owner's eyes alone."""
+    """Copy all of a service's data except its key into a new file that only its owner can read."""
     _require_absent(path)
-    seals = open_seals(settings.require_service(), settings.told_key)
+    seals = open_seals(settings.require_service(), settings.environment_key)
     if not seals.masters:
         raise Refused(
             f"The key {str(settings.directory / KEY_FILE)!r} is missing, with which backups are sealed. Put it back, "
@@ -163,11 +163,11 @@ def _fill(archive: zipfile.ZipFile, database: Database, settings: Settings) -> B
     frozen = None
     while frozen is None:
         with database.snapshot() as rows:
-            with _standing_still(locations) as held:
-                frozen = _frozen(rows, locations, held)
+            with _locked_studies(locations) as locked:
+                frozen = _count_frozen(rows, locations, locked)
                 _require_same_key(settings, database.seals)
                 if frozen is not None:
-                    _add_files(add, database.seals, locations, held)
+                    _add_files(add, database.seals, locations, locked)
             counted = {} if frozen is None else _add_rows(add, rows)
     manifest: dict[str, Any] = {
         "format": FORMAT,
@@ -185,45 +185,45 @@ def _fill(archive: zipfile.ZipFile, database: Database, settings: Settings) -> B
 
 
 def _require_same_key(settings: Settings, seals: Seals) -> None:
-    """Rows that are sealed with a key since, which the backup is not sealed with, could be read by nobody."""
-    if open_seals(settings.directory, settings.told_key).masters != seals.masters:
+    """Refuse if the service's key was replaced meanwhile: rows sealed with a newer key would be unreadable."""
+    if open_seals(settings.directory, settings.environment_key).masters != seals.masters:
         raise Refused(
             "The service's key is being replaced. Wait until that has ended, and give the command again."
         )
 
 
 @contextmanager
-def _standing_still(locations: Locations) -> Iterator[set[str]]:
-    """Keep all files of frozen studies as they are; which studies these are. A settlement under way is waited for."""
+def _locked_studies(locations: Locations) -> Iterator[set[str]]:
+    """Lock all frozen studies, so that their files stay as they are; waits for settlements under way."""
     given_up = time.monotonic() + PATIENCE_SECONDS
     while True:
         with ExitStack() as stack:
             try:
-                held = set(locations.frozen())
-                for study_id in sorted(held):
+                locked = set(locations.frozen())
+                for study_id in sorted(locked):
                     stack.enter_context(locations.settling(study_id))
             except SettledElsewhere:
                 if time.monotonic() > given_up:
                     raise
             else:
-                yield held
+                yield locked
                 return
         time.sleep(LOOK_SECONDS)
 
 
-def _frozen(rows: Connection, locations: Locations, held: set[str]) -> int | None:
-    """How many studies are frozen; None if one was frozen after the others were kept as they are."""
+def _count_frozen(rows: Connection, locations: Locations, locked: set[str]) -> int | None:
+    """The number of frozen studies in the snapshot; None if one of them was frozen after the locks were taken."""
     frozen = set(rows.scalars(select(StoredStudy.id).where(StoredStudy.state != State.DRAFT)))
-    for study_id in frozen - held:
-        locations.plan(study_id)  # if its files are lost, that is told
-    return len(frozen) if frozen <= held else None
+    for study_id in frozen - locked:
+        locations.plan(study_id)  # raises if its files are lost
+    return len(frozen) if frozen <= locked else None
 
 
-def _add_files(add: Add, seals: Seals, locations: Locations, held: set[str]) -> None:
-    """Files of studies, and the logo: none that is hidden, for these are locks and what is unfinished."""
-    for study_id in sorted(held):
+def _add_files(add: Add, seals: Seals, locations: Locations, locked: set[str]) -> None:
+    """Add the studies' files and the logo, without hidden files: those are locks and unfinished writes."""
+    for study_id in sorted(locked):
         if seals.path(study_id).exists():
-            seals.keys(study_id)  # with another key, all that follows would be in vain
+            seals.keys(study_id)  # raises if the key does not open them
         directory = locations.study(study_id)
         for path in sorted(path for path in directory.rglob("*") if path.is_file()):
             if not any(part.startswith(".") for part in path.relative_to(directory).parts):
@@ -234,8 +234,8 @@ def _add_files(add: Add, seals: Seals, locations: Locations, held: set[str]) -> 
 
 
 def backed_up() -> Iterator[Rows]:
-    """Tables that are backed up, those that others refer to first."""
-    yield from (table for table in Table.metadata.sorted_tables if table.name not in NOT_KEPT)
+    """The tables that are backed up, ordered by their foreign keys."""
+    yield from (table for table in Table.metadata.sorted_tables if table.name not in EXCLUDED_TABLES)
 
 
 def _add_rows(add: Add, rows: Connection) -> dict[str, int]:
@@ -252,7 +252,7 @@ def _add_rows(add: Add, rows: Connection) -> dict[str, int]:
 
 
 def _parts(rows: Iterable[Any]) -> Iterator[list[bytes]]:
-    """Rows as lines of JSON, as many at once as fit into memory whatever they hold."""
+    """Rows as lines of JSON, in batches of limited size."""
     part, size = [], 0
     for row in rows:
         part.append(f"{json.dumps([_portable(value) for value in row])}\n".encode())
@@ -265,7 +265,7 @@ def _parts(rows: Iterable[Any]) -> Iterator[list[bytes]]:
 
 
 def _portable(value: Any) -> Any:
-    """As JSON, of whatever database it is."""
+    """A value as JSON can hold it, the same for every database."""
     if isinstance(value, bytes):
         return b64encode(value).decode()
     return value.isoformat() if isinstance(value, datetime) else value

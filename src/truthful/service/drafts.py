@@ -1,7 +1,7 @@
-"""A study as the wizard's forms hold it, field by field, and the study file that follows from the fields.
+"""A study as the fields of the wizard's forms, and the study file that follows from them.
 
-Fields are kept as they were typed, whether they make sense or not; numbers that can be read are kept in plain form
-(0.6), whatever the language they were typed in. The file is the same `study.toml` that people write by hand.
+Fields are stored as typed, valid or not; numbers that can be parsed are stored in plain form (0.6), whatever the
+language they were typed in. The file is the same `study.toml` that people write by hand.
 """
 
 from __future__ import annotations
@@ -18,15 +18,15 @@ from truthful.errors import InputError, InvalidStudy, Problem
 from truthful.service.pages import plain_number
 from truthful.study import Study
 
-#: What forms hold, as typed: text by the name of its field, and a list of such for features.
+#: The fields of forms, as typed: text by field name, and a list of such fields for features.
 Fields = dict[str, Any]
-#: What a box that is ticked holds.
+#: The value of a ticked box.
 YES = "yes"
-#: What a box holds that nobody has looked at.
+#: The value of a box that nobody has changed yet.
 USUAL = "usual"
-#: What people answer.
+#: The kinds of answers.
 NUMBER, YES_NO, RATING = "number", "yes-no", "rating"
-#: Fields of numbers that stand in the file as they were typed.
+#: Fields whose numbers enter the file unscaled.
 NUMBERS = (
     *("low", "high", "levels", "least_eigenvalue", "signal", "noise_sd", "spread"),
     *("plausible_low", "plausible_high", "tail", "scale", "median", "sigma"),
@@ -34,20 +34,20 @@ NUMBERS = (
 
 
 def plain(value: float) -> str:
-    """A number as fields and study files hold it: all its digits."""
+    """A number in plain form with all its digits, as in fields and study files."""
     return repr(float(value)).removesuffix(".0")
 
 
 def kind_of(fields: Fields) -> str:
-    """What people answer; drafts of before there was a choice ask for a number."""
+    """The kind of answer; older drafts have no such field and ask for a number."""
     kind = fields.get("answer_kind")
     return kind if kind in (YES_NO, RATING) else NUMBER
 
 
 def asks(fields: Fields) -> bool:
-    """Whether people are asked what the others will say.
+    """Whether a draft asks for predictions of the others' answers.
 
-    Before anybody has chosen they are, where there are no facts; drafts of before there was a choice do not ask.
+    By default it does where there are no features; older drafts without this field do not.
     """
     chosen = fields.get("predictions")
     if chosen != USUAL:
@@ -62,7 +62,7 @@ def toml_string(text: str) -> str:
 
 
 def number(typed: Any, start: float = 0.0, unit: float = 1.0) -> str:
-    """A typed number for the file, in another unit; what is no number is left to the study to refuse."""
+    """A typed number in the file's unit; other text becomes a string, which the study refuses."""
     text = str(typed or "")
     value = plain_number(text)
     if value is None:
@@ -71,7 +71,7 @@ def number(typed: Any, start: float = 0.0, unit: float = 1.0) -> str:
 
 
 def document(fields: Fields) -> str:
-    """The study file of the fields. Shares are typed in percent, and those of ratings in steps of the scale."""
+    """The study file of the fields. Shares are typed in percent, or for ratings as points of the scale."""
     typed, kind = defaultdict(str, fields), kind_of(fields)
     start, unit = (0.0, 1.0) if kind == NUMBER else scale_of(fields)
     starts = {"share_low": start, "share_high": start}
@@ -85,7 +85,7 @@ def document(fields: Fields) -> str:
 
 
 def scale_of(fields: Fields) -> tuple[float, float]:
-    """What is typed for a share of 0, and how much more for a share of 1."""
+    """The typed number for a share of 0, and the difference to that for a share of 1."""
     if kind_of(fields) == YES_NO:
         return 0.0, 100.0
     return 1.0, max(1.0, (plain_number(str(fields.get("levels", ""))) or 2.0) - 1)
@@ -100,9 +100,9 @@ _FILES = Environment(
 )
 _FILES.filters |= {"quoted": toml_string, "number": number}
 STEPS = ("question", "invitation", "people", "beliefs", "costs")
-#: More would take too long to plan for while somebody waits.
+#: With more, planning would take too long for a page.
 MOST_COEFFICIENTS = 200
-#: What a new study starts from: the everyday choices of `truthful new`.
+#: The fields of a new study: the defaults of `truthful new`.
 BEGINNING: Fields = {
     "currency": "USD",
     "answer_kind": NUMBER,
@@ -119,7 +119,7 @@ BEGINNING: Fields = {
     "sigma": "1",
     "privacy": "quadratic",
 }
-#: Stands in for steps that are not filled in yet while another one is checked.
+#: Fills in for unfinished steps while another one is checked.
 EXAMPLE: Fields = {
     **BEGINNING,
     "protects": "answers",
@@ -138,15 +138,15 @@ EXAMPLE: Fields = {
     "contact": "us",
     "payer": "somebody else",
 }
-#: The sections of a study file, by the step that asks for them. What names no section is about people's features.
+#: The step of each section of a study file; all other problems belong to the step about people.
 _STEP_OF = {"name": "question", "currency": "question", "response": "question", "invitation": "invitation"}
 _STEP_OF |= {"beliefs": "beliefs", "costs": "costs"}
 
 
 def protect_features(fields: Fields, before: Fields) -> Fields:
-    """The fields with what is protected: of facts that are assigned, answers, unless it is said.
+    """Choose `protects` where features are assigned and nothing was chosen: answers.
 
-    If they turn out to be people's own after all, that was nobody's choice, and is asked again.
+    If the features become people's own again, this implied choice is dropped, and the form asks for one.
     """
     if fields.get("design") != "observed":
         return fields if fields.get("protects") else {**fields, "protects": "answers", "implied": YES}
@@ -156,7 +156,7 @@ def protect_features(fields: Fields, before: Fields) -> Fields:
 
 
 def needed_fields(fields: Fields, step: str) -> Iterator[tuple[str, str, str]]:
-    """What a step needs: the form's name of each field, its value, and its kind (text, number or optional number)."""
+    """The fields that a step needs: the form's name of each, its value, and its kind (text, number or optional)."""
     kind = kind_of(fields)
     effect = ("#effect",) if fields.get("features") else ()
     answers = {NUMBER: ("#low", "#high"), YES_NO: (), RATING: ("#levels",)}[kind]
@@ -191,7 +191,7 @@ def _needed(fields: Fields, names: tuple[str, ...], prefix: str = "") -> Iterato
 
 
 def _belief_fields(fields: Fields, kind: str) -> tuple[str, ...]:
-    """What is declared of beliefs, but for what facts do."""
+    """The fields of beliefs, without the effect of features."""
     if kind != NUMBER:
         return ("#share_low", "#share_high", *(("#sure",) if asks(fields) else ()))
     if asks(fields):
@@ -200,7 +200,7 @@ def _belief_fields(fields: Fields, kind: str) -> tuple[str, ...]:
 
 
 def missing_fields(fields: Fields, step: str) -> dict[str, str]:
-    """The fields of a step that are `missing` or hold no `number`."""
+    """The fields of a step that are `missing` or not a `number`."""
     found = {}
     for name, value, kind in needed_fields(fields, step):
         if not value and kind != "optional":
@@ -211,7 +211,7 @@ def missing_fields(fields: Fields, step: str) -> dict[str, str]:
 
 
 def parse(text: str) -> Study:
-    """The study in the text of a study file, if it is one that a service can run: it must say what it protects."""
+    """Parse a study file; InvalidStudy if the service cannot run the study."""
     study = Study.parse(text)
     if study.protects != "answers" and study.shares is not None:
         raise _invalid(
@@ -231,7 +231,7 @@ def parse(text: str) -> Study:
 
 
 def with_document(text: str, version: str, sha256: str) -> str:
-    """A study file that names another consent document, or none; the rest stays as it is written."""
+    """A study file with another consent document named, or none; the rest of the text is unchanged."""
     bare = re.sub(r"(?m)^consent_(version|sha256)[ \t]*=.*\n?", "", text)
     if sha256:
         lines = f'consent_version = {toml_string(version)}\nconsent_sha256 = "{sha256}"\n'
@@ -249,14 +249,14 @@ def _invalid(location: tuple[str, ...], sentence: str) -> InvalidStudy:
     return InvalidStudy("study", (Problem(location, sentence),))
 
 
-def _holds_nul(said: Any) -> bool:
-    if isinstance(said, dict):
-        return any(map(_holds_nul, said.values()))
-    return any(map(_holds_nul, said)) if isinstance(said, list) else "\0" in str(said)
+def _holds_nul(value: Any) -> bool:
+    if isinstance(value, dict):
+        return any(map(_holds_nul, value.values()))
+    return any(map(_holds_nul, value)) if isinstance(value, list) else "\0" in str(value)
 
 
 def complaints(fields: Fields, step: str) -> list[Problem]:
-    """What a study file with these fields is told of this step. Other steps may still be unfinished."""
+    """The problems of a step in the study file of these fields, also while other steps are unfinished."""
     whole = {**fields, "predictions": YES if asks(fields) else ""}
     example = {
         **EXAMPLE,
@@ -279,7 +279,7 @@ def complaints(fields: Fields, step: str) -> list[Problem]:
     return []
 
 
-#: Where a key of the file is called otherwise in the form, or one of two fields stands for both.
+#: Keys of the file whose form fields have other names.
 _FIELD_OF = {
     ("beliefs",): "effect",
     ("beliefs", "centre"): "predictions",
@@ -292,7 +292,7 @@ _FIELD_OF = {
 
 
 def field_of(problem: Problem, fields: Fields) -> str:
-    """The form's field that a problem is about, or where its fields begin."""
+    """The form field that a problem is about."""
     match problem.location:
         case ("features", int(at), str(name), *_):
             return f"f{at}_{name}"
@@ -307,12 +307,12 @@ def field_of(problem: Problem, fields: Fields) -> str:
 
 
 def unfinished(fields: Fields) -> list[str]:
-    """The steps in which something is missing or cannot be."""
+    """The steps with missing or invalid fields."""
     return [step for step in STEPS if missing_fields(fields, step) or complaints(fields, step)]
 
 
 def declared(fields: Fields) -> str | None:
-    """The study file of the fields, once they say enough and all of it holds together."""
+    """The study file of the fields, once they are complete and valid; else None."""
     if any(missing_fields(fields, step) for step in STEPS):
         return None
     text = document(fields)
@@ -324,21 +324,21 @@ def declared(fields: Fields) -> str | None:
 
 
 def fields_of(study: Study) -> Fields | None:
-    """The fields of a study from a file; None if it says what no form asks for."""
-    said = study.declaration()
+    """The fields of a study; None if the forms cannot express it."""
+    record = study.declaration()
     invitation, response, design, privacy, beliefs, costs = (
-        said.get(name, {}) for name in ("invitation", "response", "design", "privacy", "beliefs", "costs")
+        record.get(name, {}) for name in ("invitation", "response", "design", "privacy", "beliefs", "costs")
     )
     values = {
-        "name": said["name"],
-        "currency": said["currency"],
+        "name": record["name"],
+        "currency": record["currency"],
         "response": response["name"],
         "answer_kind": study.kind,
         "question": response.get("question"),
         **{name: response.get(name) for name in (("low", "high") if study.shares is None else ("levels",))},
         **invitation,
         "asker_pays": YES if invitation.get("asker_pays") else None,
-        "features": [_feature_fields(feature) for feature in said.get("features", ())],
+        "features": [_feature_fields(feature) for feature in record.get("features", ())],
         "design": design["kind"],
         "least_eigenvalue": design.get("least_eigenvalue"),
         "protects": privacy.get("protects"),
@@ -362,7 +362,7 @@ def fields_of(study: Study) -> Fields | None:
 
 
 def _belief_values(study: Study) -> dict[str, float | None]:
-    """Beliefs as they are typed: those about shares in percent, or as means and steps of a rating's scale."""
+    """Beliefs in the units of the forms: for shares in percent, for ratings in points of the scale."""
     beliefs, start, unit = study.declared.beliefs, 0.0, 1.0
     if study.shares is not None:
         if beliefs.share is None:

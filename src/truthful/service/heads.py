@@ -1,15 +1,15 @@
-"""Requests whose head does not end: refused before they fill the memory. Bodies are limited in `middleware`."""
+"""A limit for the head of requests, so that none fills the memory. `middleware` limits bodies."""
 
 from __future__ import annotations
 
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 
-#: Bytes of a request but for its body: its address, its headers, and what a body in pieces is wrapped in.
+#: The most bytes of a request apart from its body: its address, its headers and chunked encoding.
 LONGEST_HEAD = 65_536
 
 
 class LimitedHeads(HttpToolsProtocol):
-    """HTTP/1.1 as uvicorn speaks it, which by itself keeps whatever comes."""
+    """uvicorn's HTTP/1.1 protocol with a limit for the head, which it does not have itself."""
 
     _head = _body = 0
 

@@ -1,7 +1,7 @@
-"""What takes seconds: plans, charts and simulations, none of them twice in a row.
+"""Work that takes seconds: plans, charts and simulations, all cached.
 
-Pages that need one of them are worked out on threads of their own, so that a reader who changes her mind quickly does
-not take those of participants. Charts wait for each other, because matplotlib draws one at a time.
+Pages that need it run in thread pools of their own, so that an analyst who tries many plans takes no threads from
+participants. Charts are drawn one at a time, because matplotlib is not thread-safe.
 """
 
 from __future__ import annotations
@@ -34,19 +34,19 @@ from truthful.store.roster import feature_columns
 from truthful.study import Study
 from truthful.study.features import draw_columns
 
-#: What a plan is asked for, as pairs that can be a key.
-Asked = tuple[tuple[str, float | str], ...]
+#: The arguments of `design`, as pairs so that they are hashable.
+PlanArguments = tuple[tuple[str, float | str], ...]
 Shares = tuple[tuple[str, float], ...]
 
 _CHARTS = threading.Lock()
-#: Simulated people in all, and studies: enough to see each guarantee at work, in seconds.
+#: The most simulated people in all, and the most and fewest studies: enough to show each guarantee within seconds.
 MOST_PEOPLE, MOST_STUDIES, LEAST_STUDIES = 12_000_000, 50, 3
-#: What looking at one prediction takes, where a person takes 1.
-LOOK = 0.1
+#: The cost of computing one prediction, relative to that of simulating one person.
+PREDICTION_COST = 0.1
 
 
 def apart(pool: str) -> Callable[[Callable[..., Response]], Callable[..., Awaitable[Response]]]:
-    """A page that takes long, or waits for one that does, is worked out on the threads of this pool."""
+    """A decorator: run a slow page in this thread pool."""
 
     def decorate(show: Callable[..., Response]) -> Callable[..., Awaitable[Response]]:
         @wraps(show)
@@ -60,8 +60,8 @@ def apart(pool: str) -> Callable[[Callable[..., Response]], Callable[..., Awaita
 
 
 @dataclass(frozen=True)
-class Listed:
-    """The people brought to a draft: their hash, and their features once they are needed."""
+class DraftRoster:
+    """The roster of a draft: its hash, and a function that loads the features."""
 
     sha256: str
     features: Callable[[], Sequence[Mapping[str, Any]]] = field(compare=False)
@@ -71,18 +71,18 @@ class Listed:
 
 
 def plans_from_roster(study: Study) -> bool:
-    """Whether a plan may know people's features: not if they are protected, and only if there are any."""
+    """Whether plans use the roster's features: only if there are any, and they are not protected."""
     return study.protects == "answers" and bool(study.features)
 
 
 def needs_roster(study: Study) -> bool:
-    """Whether nothing can be planned before people are brought: nobody says how their features are distributed."""
+    """Whether planning needs a roster first, because the distribution of features is not declared."""
     return plans_from_roster(study) and study.design.kind in ("observed", "covariance")
 
 
 @lru_cache(maxsize=64)
 def parse_study(declaration: str) -> Study:
-    """The study in the text of a study file, parsed once however often a page asks."""
+    """The study in the text of a study file, cached."""
     return Study.parse(declaration)
 
 
@@ -91,8 +91,8 @@ def parse_plan(plan: str) -> Plan:
     return Plan.parse(plan)
 
 
-def make_plan(declaration: str, asked: Asked, listed: Listed | None = None) -> Plan:
-    """The best plan for what is asked; Infeasible if there is none."""
+def make_plan(declaration: str, asked: PlanArguments, listed: DraftRoster | None = None) -> Plan:
+    """The best plan for these arguments; Infeasible if there is none."""
     found = _make_plan(declaration, asked, listed)
     if isinstance(found, Infeasible):
         raise found.with_traceback(None)
@@ -100,20 +100,20 @@ def make_plan(declaration: str, asked: Asked, listed: Listed | None = None) -> P
 
 
 @lru_cache(maxsize=64)
-def _make_plan(declaration: str, asked: Asked, listed: Listed | None) -> Plan | Infeasible:
-    """No plan is an answer too, and takes longest to find."""
+def _make_plan(declaration: str, asked: PlanArguments, listed: DraftRoster | None) -> Plan | Infeasible:
+    """The plan, or the Infeasible: returned, so that it is cached too, as it takes longest to find."""
     study = parse_study(declaration)
     people = listed.table(study) if listed is not None and plans_from_roster(study) else None
     try:
         return design(study, roster=people, **dict(asked))  # type: ignore[arg-type]
     except Infeasible as answer:
-        _ = answer.remedies  # looked for now, in a thread for long work
+        _ = answer.remedies  # computed now, in this thread for slow work
         return answer
 
 
 @lru_cache(maxsize=32)
 def frontier_svg(plan: Plan) -> bytes:
-    """What other budgets would buy, as SVG."""
+    """The chart of what other budgets would buy, as SVG."""
     return _svg(lambda path: draw_frontier(plan, path))
 
 
@@ -129,8 +129,8 @@ def _svg(draw: Callable[[Path], object]) -> bytes:
 
 
 def count_studies(plan: Plan, shares: Shares = ()) -> int:
-    """How many studies a simulation of this plan is made of: fewer where people look at many predictions first."""
-    each = 1 + LOOK * sum(share * agent(name).looks for name, share in shares)
+    """The number of studies to simulate for a plan: fewer where agents compute many predictions each."""
+    each = 1 + PREDICTION_COST * sum(share * agent(name).looks for name, share in shares)
     runs = min(MOST_STUDIES, int(MOST_PEOPLE / (plan.players * each)))
     if runs < LEAST_STUDIES:
         raise Refused(
@@ -141,8 +141,8 @@ def count_studies(plan: Plan, shares: Shares = ()) -> int:
 
 
 @lru_cache(maxsize=8)
-def simulation_page(text: str, shares: Shares, seed: int, listed: Listed | None = None) -> str:
-    """The page of a simulation of the plan in this text: observed next to guaranteed."""
+def simulation_page(text: str, shares: Shares, seed: int, listed: DraftRoster | None = None) -> str:
+    """The report of a simulation of the plan in this text: observed next to guaranteed."""
     plan = parse_plan(text)
     features = _features(plan, listed)
     done = simulate(plan, dict(shares), runs=count_studies(plan, shares), seed=seed, features=features)
@@ -150,8 +150,8 @@ def simulation_page(text: str, shares: Shares, seed: int, listed: Listed | None 
         return simulation_report(done)
 
 
-def _features(plan: Plan, listed: Listed | None) -> Features | Floats | None:
-    """Where the study does not say how they are distributed: those of the people brought, or spread evenly."""
+def _features(plan: Plan, listed: DraftRoster | None) -> Features | Floats | None:
+    """Features to simulate with: none if the study assigns them, else the roster's, or else evenly spread ones."""
     study = plan.study
     if study.assigned:
         return None

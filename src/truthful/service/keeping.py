@@ -1,8 +1,8 @@
-"""Keep what people said sealed, and erase it: keys that are replaced, and books of settlements that are sealed.
+"""Keep answers and payments sealed: renew and rotate keys, and seal the books of settlements.
 
-A key is replaced in an order that a kill cannot hurt. (1) The new key stands beside the old one in its file. (2) One
-transaction seals every row with the new key. (3) So are the books, if their key is replaced too. (4) The old key is
-overwritten. Killed before (4) both keys are there; whoever replaces the key again seals what either of them sealed.
+A key is replaced in steps that survive a crash. (1) The new key is written beside the old one. (2) One transaction
+reseals every row with the new key. (3) The books are resealed too, if their key is replaced. (4) The old key is
+overwritten. After a crash before (4) both keys are there, and the next replacement reseals values sealed with either.
 """
 
 from __future__ import annotations
@@ -23,19 +23,19 @@ from truthful.store.database import Database
 from truthful.store.seals import VARIABLE, Seals, new_secret, seals_of, shred, write_key
 from truthful.store.tables import State
 
-#: The books of a settlement, sealed, and what they are called where they are bound to their study.
+#: The file of a settlement's sealed books, and the kind under which they are sealed.
 SEALED_BOOKS, BOOKS = "books.sealed", "books"
-#: What a settlement writes for others than the public.
+#: The files of a settlement that are not public.
 PRIVATE = (RECEIPTS, PAYMENTS, PAYMENTS_CSV, "settlement.json")
-#: How long a key is used, and then kept: a standby that takes over may not have heard of the new one yet.
+#: In seconds: the life of a key, and how long the old one is kept then, for a standby that has not noticed the new one.
 RENEWED_SECONDS, GRACE_SECONDS = 24 * 3600.0, 3600.0
 
 
 def seal_books(seals: Seals, locations: Locations, study_id: str) -> None:
-    """Seal what a settlement wrote for its own side; in clear nothing of it stays on the disk."""
+    """Seal the private files of a settlement, and shred their plain copies."""
     directory = locations.settlement(study_id)
     path, books = directory / SEALED_BOOKS, [directory / name for name in PRIVATE]
-    for unwritten in directory.glob(f".{SEALED_BOOKS}.*"):  # what a killed write left
+    for unwritten in directory.glob(f".{SEALED_BOOKS}.*"):  # left by a crash
         unwritten.unlink()
     there = [book for book in books if book.exists()]
     if there and not path.exists():
@@ -45,7 +45,7 @@ def seal_books(seals: Seals, locations: Locations, study_id: str) -> None:
 
 
 def read_books(seals: Seals, locations: Locations, study_id: str) -> dict[str, bytes]:
-    """The files that were sealed, by name."""
+    """The sealed files, opened, by name."""
     sealed = (locations.settlement(study_id) / SEALED_BOOKS).read_bytes()
     kept = json.loads(seals.open(study_id, BOOKS, "", sealed))
     return {name: b64decode(content) for name, content in kept.items()}
@@ -57,7 +57,7 @@ def _seal(seals: Seals, path: Path, study_id: str, books: dict[str, bytes]) -> N
 
 
 def seal_older(database: Database, locations: Locations) -> None:
-    """Studies that an older version settled: seal their books, and the hash of answers that anybody could try out."""
+    """Bring studies of older versions up to date: seal their books, and replace their unkeyed fingerprints."""
     with database.reading() as session:
         ended = [study_id for state in studies.ENDED for study_id in studies.in_state(session, state)]
         closed = studies.in_state(session, State.CLOSED)
@@ -69,9 +69,9 @@ def seal_older(database: Database, locations: Locations) -> None:
 
 
 def renew(database: Database, locations: Locations, study_id: str) -> None:
-    """Seal all that was said in a study with a new key; the old one goes in an hour, and what was taken back with it.
+    """Reseal a study with a new key. The old one is destroyed an hour later, and withdrawn answers with it.
 
-    Whoever asks for it keeps others from settling the study meanwhile.
+    The caller holds the study's lock.
     """
     database.seals.save(database.seals.keys(study_id).renewed())
     with database.writing() as session:
@@ -80,7 +80,7 @@ def renew(database: Database, locations: Locations, study_id: str) -> None:
 
 
 def _seal_again(session: Session, study_id: str) -> None:
-    """Seal every row of a study with its latest key."""
+    """Reseal every row of a study with its latest key."""
     stored = studies.find(session, study_id, lock=True)
     stored.seal = seals_of(session).keys(study_id).seal.name
     answers.seal_again(session, study_id, stored.seal)
@@ -88,7 +88,7 @@ def _seal_again(session: Session, study_id: str) -> None:
 
 
 def renew_old(database: Database, locations: Locations) -> None:
-    """Give open studies new keys every day, and destroy the old ones when nobody can need them any more."""
+    """Give open studies new keys every day, and destroy old keys that no process can need any more."""
     seals = database.seals
     with database.reading() as session:
         sealed = [stored for stored in studies.everything(session) if stored.seal is not None]
@@ -106,9 +106,9 @@ def renew_old(database: Database, locations: Locations) -> None:
 
 
 def rotate(settings: Settings) -> int:
-    """Replace the service's key, and with it the keys of all studies; how many there are.
+    """Replace the service's key, and with it the keys of all studies; the number of studies.
 
-    Backups that were made before can be read only with the old key.
+    Earlier backups can be read only with the old key.
     """
     with exclusive(settings.require_service()) as alone:
         if not alone:
@@ -130,14 +130,14 @@ def _rotate(settings: Settings, database: Database) -> int:
             )
         sealed = [stored.id for stored in studies.everything(session) if stored.seal is not None]
     with ExitStack() as stack:
-        for study_id in sealed:  # nobody backs them up meanwhile
+        for study_id in sealed:  # keeps backups out meanwhile
             stack.enter_context(settings.locations.settling(study_id))
         _replace_service_key(settings, database, sealed)
     return len(sealed)
 
 
 def _replace_service_key(settings: Settings, database: Database, sealed: list[str]) -> None:
-    seals, in_file = database.seals, settings.told_key is None
+    seals, in_file = database.seals, settings.environment_key is None
     if in_file:
         seals.masters = (new_secret(), *seals.masters)
         write_key(settings.directory, seals.masters)
@@ -152,7 +152,7 @@ def _replace_service_key(settings: Settings, database: Database, sealed: list[st
 
 
 def _replace_all(database: Database, locations: Locations, sealed: list[str]) -> None:
-    """Seal everything that is sealed with new keys, and destroy the old ones at once."""
+    """Reseal everything with new keys, and destroy the old ones at once."""
     seals = database.seals
     for study_id in sealed:
         seals.save(seals.keys(study_id).rotated())

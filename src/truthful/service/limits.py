@@ -1,16 +1,16 @@
-"""How often somebody may try, as to sign in or to guess a code; and how much slow work is done at a time.
+"""Rate limits for attempts (signing in, guessing codes), and thread pools that bound slow work.
 
-Everything is in memory, forgotten after minutes, and keyed by hashes under a key that this process drew: no address and
-no name is kept. A wrong attempt makes the next one wait, twice as long each time. Attempts made while waiting are
-refused and not counted, so that hammering does not make it longer.
+Attempts are counted in memory, forgotten after minutes, and keyed by hashes under a random key of this process: no
+address and no name is stored. Each wrong attempt doubles the wait before the next one. Attempts during a wait are
+refused and not counted, so that hammering does not prolong it.
 
-Wrong passwords make an account wait, and a stranger could keep it waiting for ever. So strangers' attempts are counted
-apart: a browser that once signed in holds a mark, made with the account's own password hash, and has a count of its
-own. The mark opens nothing, is good for this account alone, and ends with its password. The limit of an address does
-not hold for it either: a campus has one address.
+Wrong passwords make an account wait, so a stranger could lock its owner out. Therefore strangers' attempts are counted
+separately: a browser that once signed in holds a mark, derived from the account's password hash, and has a count of its
+own. The mark grants nothing, fits this account alone, and ends with its password. A marked browser is exempt from the
+limit by address too: a whole campus may share one address.
 
-Limits are those of one process. Where several answer for one service, each lets through its part of what one would.
-Slow work has threads of its own, few of them. Whoever finds no room is told so at once, and keeps no thread waiting.
+Limits are per process. Where several processes serve, each allows its share. Slow work runs on a few threads of its
+own; a request that finds no room is refused at once and ties up no thread.
 """
 
 from __future__ import annotations
@@ -36,10 +36,10 @@ from truthful.store.tables import Account
 
 T = TypeVar("T")
 Clock = Callable[[], float]
-#: Seconds: the longest wait, and after how long without attempts somebody is forgotten.
-LONGEST, FORGOTTEN = 300.0, 600.0
-#: Whom to remember at most; the one who has been quiet for longest goes first.
-MOST = 100_000
+#: In seconds: the longest wait, and the quiet time after which attempts are forgotten.
+LONGEST, FORGET_SECONDS = 300.0, 600.0
+#: The most keys that are remembered; the one quiet for longest is dropped first.
+MOST_KEYS = 100_000
 
 
 @dataclass
@@ -50,16 +50,16 @@ class _Tries:
 
 
 class Limit:
-    """`free` attempts at once; before each further one a wait that doubles, from two seconds to five minutes."""
+    """Allows `free` attempts at once; then waits that double with each attempt, from two seconds to five minutes."""
 
-    def __init__(self, free: int, clock: Clock = time.monotonic, most: int = MOST) -> None:
+    def __init__(self, free: int, clock: Clock = time.monotonic, most: int = MOST_KEYS) -> None:
         self._free, self._clock, self._most = free, clock, most
         self._key = secrets.token_bytes(32)
         self._tries: dict[bytes, _Tries] = {}
         self._lock = threading.Lock()
 
     def attempt(self, who: str) -> int:
-        """Count an attempt: 0 if it may be made now, else the seconds to wait, and it is not counted."""
+        """Count an attempt and return 0 if it may be made now; else return the seconds to wait, without counting it."""
         key, now = self._hash(who), self._clock()
         with self._lock:
             self._forget(now)
@@ -73,19 +73,19 @@ class Limit:
             return 0
 
     def forgive(self, who: str) -> None:
-        """It was right after all: earlier attempts do not count."""
+        """Forget the attempts of `who` after a right one."""
         with self._lock:
             self._tries.pop(self._hash(who), None)
 
     def __len__(self) -> int:
-        """How many are remembered."""
+        """The number of keys remembered."""
         return len(self._tries)
 
     def _forget(self, now: float) -> None:
         for key, tries in tuple(
             islice(self._tries.items(), 2)
-        ):  # two for each that comes: they cannot pile up
-            if len(self._tries) >= self._most or now - max(tries.last, tries.next) > FORGOTTEN:
+        ):  # two for each new one, so that old ones cannot pile up
+            if len(self._tries) >= self._most or now - max(tries.last, tries.next) > FORGET_SECONDS:
                 del self._tries[key]
 
     def _hash(self, who: str) -> bytes:
@@ -93,7 +93,7 @@ class Limit:
 
 
 class Limits:
-    """All limits of a service, in one of the processes that answer for it."""
+    """All limits of a service, in one of its processes."""
 
     def __init__(self, clock: Clock = time.monotonic, processes: int = 1) -> None:
         def share(free: int) -> Limit:
@@ -105,7 +105,7 @@ class Limits:
         self.codes = share(10)
 
     def attempt_code(self, account: Account) -> int:
-        """Count an attempt at a second factor, as one at a password is counted."""
+        """Count an attempt at an account's second factor, under the same rule as passwords."""
         return self.accounts.attempt(f"code {account.id}")
 
     def forgive_codes(self, account: Account) -> None:
@@ -113,7 +113,7 @@ class Limits:
 
 
 class Busy(Exception):
-    """There is no room for more slow work: `status` is that of the page which says so."""
+    """There is no room for more slow work; `status` is the HTTP status of the refusal."""
 
     def __init__(self, status: int) -> None:
         super().__init__(status)
@@ -121,7 +121,7 @@ class Busy(Exception):
 
 
 class Pool:
-    """Threads of their own for work that takes long, and places to wait for them, so many for each who asks."""
+    """A thread pool for slow work, with a bounded queue and at most `each` places per account."""
 
     def __init__(self, threads: int, waiting: int, each: int | None = None) -> None:
         self._threads = ThreadPoolExecutor(threads)
@@ -131,14 +131,14 @@ class Pool:
         self._lock = threading.Lock()
 
     def require_room(self, whose: str = "") -> None:
-        """Busy if there is no place for one more."""
+        """Raise Busy if the queue is full."""
         if self._taken.total() >= self._places:
             raise Busy(503)
         if self._taken[whose] >= self._each:
             raise Busy(429)
 
     async def run(self, work: Callable[[], T], whose: str = "") -> T:
-        """Do this as soon as a thread is free; Busy at once if there is no place to wait."""
+        """Do `work` as soon as a thread is free; Busy at once if the queue is full."""
         with self._lock:
             self.require_room(whose)
             self._taken[whose] += 1
@@ -149,19 +149,19 @@ class Pool:
     def _leave(self, whose: str) -> None:
         with self._lock:
             self._taken[whose] -= 1
-            self._taken += Counter()  # who has no place is forgotten
+            self._taken += Counter()  # drop zero counts
 
     def close(self) -> None:
-        """End when what is being done is done, and leave undone what waits."""
+        """Stop after the work under way, and cancel what waits."""
         self._threads.shutdown(wait=False, cancel_futures=True)
 
 
 class Pools:
-    """Where the slow work of a service is done, apart from participants' pages.
+    """The thread pools for slow work, apart from participants' pages.
 
-    A password takes 64 MB and much of a processor for a moment. Strangers' are checked one at a time, and those of
-    browsers that signed in before, or brought a good link, have a thread of their own, so that strangers cannot fill
-    it. `lookups` finds out which of both somebody is.
+    Hashing a password takes 64 MB and much of a processor for a moment. Strangers' passwords are checked one at a time;
+    browsers that signed in before, or hold a valid link, have a thread of their own that strangers cannot occupy.
+    `lookups` tells the two apart.
     """
 
     def __init__(self) -> None:
@@ -177,12 +177,12 @@ class Pools:
 
 
 def address(connection: HTTPConnection, behind_proxy: bool) -> str:
-    """Where a request comes from. What a proxy adds stands last; anything before that may be invented.
+    """The address of a client. Behind a proxy it is the last one forwarded: the client can forge all before it.
 
-    One household has a whole /64 of IPv6: that counts as one.
+    A household has a whole /64 of IPv6, which counts as one address.
     """
-    told = ",".join(connection.headers.getlist("x-forwarded-for")) if behind_proxy else ""
-    text = told.rpartition(",")[2].strip() or (connection.client.host if connection.client else "")
+    forwarded = ",".join(connection.headers.getlist("x-forwarded-for")) if behind_proxy else ""
+    text = forwarded.rpartition(",")[2].strip() or (connection.client.host if connection.client else "")
     try:
         found = ipaddress.ip_address(text)
     except ValueError:
@@ -194,25 +194,25 @@ def address(connection: HTTPConnection, behind_proxy: bool) -> str:
     return text
 
 
-#: The cookie that holds the mark.
-KNOWN = "known"
+#: The cookie that holds a browser's mark.
+MARK_COOKIE = "known"
 
 
 def browser_mark(account: Account) -> str:
-    """A mark for a browser that has just signed in."""
+    """A new mark for a browser that has just signed in."""
     chance = secrets.token_hex(8)
     return f"{chance}.{_mark(account, chance)}"
 
 
 class TryingBrowser(NamedTuple):
-    """Who tries to sign in: under which name attempts are counted, and whether it has signed in before."""
+    """A browser that tries to sign in: the key its attempts are counted under, and whether it has signed in before."""
 
     counted_as: str
     known: bool
 
 
 def browser(name: str, account: Account | None, mark: str) -> TryingBrowser:
-    """One that brings its mark is counted on its own, and all strangers together."""
+    """A browser as its attempts are counted: separately with a valid mark, else together with all strangers."""
     chance, _, shown = mark[:200].partition(".")
     if (
         account is not None

@@ -1,18 +1,18 @@
-"""How a service is run, and where it keeps what is not in its database: one directory, one more for every frozen study.
+"""The settings of a service, and the files that it keeps outside its database: one directory, with one for each study.
 
 service/
   truthful.db              unless another database is named
-  logo.png or logo.jpg     stands beside the name of whoever asks, if it is there
-  truthful.key             opens the keys of all studies; unless it is in the environment, where no backup copies it
+  logo.png or logo.jpg     an optional logo, shown beside the name of the asker
+  truthful.key             opens the keys of all studies; may be in the environment instead, out of backups' reach
   studies/ID/study.toml    as frozen
   studies/ID/plan.json     as frozen
-  studies/ID/answers.key   opens what people said, in the database and in books.sealed
-  studies/ID/links.key     makes links that are mailed, or that people of a panel come by
-  studies/ID/draw-*.key    made when the study is frozen: the noise follows from it; destroyed once a result is there
-  studies/ID/erased.json   that its people's data are erased, or being erased; older databases are erased by it again
-  studies/ID/closed.json   which answers the study was closed with, and the lot that rounds payments to coins
-  studies/ID/ledger.json   every release ever drawn: never removed, and no backup of the database brings it back
-  studies/ID/settlement/   release.json, report.html, and sealed: what everybody is due, and settlement.json
+  studies/ID/answers.key   opens answers and payments, in the database and in books.sealed
+  studies/ID/links.key     derives the links that are mailed or used by panels
+  studies/ID/draw-*.key    the key of the noise, made at freezing and destroyed once the study has ended
+  studies/ID/erased.json   records the erasure of its people's data; restored older databases are erased by it again
+  studies/ID/closed.json   the fingerprint of the answers at closing, and the key that rounds payments to coins
+  studies/ID/ledger.json   every release ever drawn: never removed, and not restored with the database
+  studies/ID/settlement/   release.json, report.html and, sealed, payments, receipts and settlement.json
 """
 
 from __future__ import annotations
@@ -44,42 +44,42 @@ from truthful.study import Study
 STUDY, PLAN, CLOSED, LINKS = "study.toml", "plan.json", "closed.json", "links.key"
 LEDGER, SETTLEMENT = "ledger.json", "settlement"
 LOCK = ".settling.lock"
-#: The kind and the first bytes of a logo, by its name. No SVG: it could hold scripts.
+#: The media type and first bytes of a logo, by file name. Not SVG, which could hold scripts.
 LOGOS = {"logo.png": ("image/png", b"\x89PNG\r\n\x1a\n"), "logo.jpg": ("image/jpeg", b"\xff\xd8\xff")}
 LARGEST_LOGO = 100_000
-#: What a killed write leaves beside the file it meant to write.
+#: The name of a temporary file that an interrupted write leaves.
 _UNWRITTEN = re.compile(r"\..+\.[0-9a-f]{16}")
-#: Many ask for the same plan at once; one of them reads it.
+#: Lets one thread read a plan that many ask for at once.
 _LOADING = threading.Lock()
 
 
 class SettledElsewhere(Refused):
-    """Another server on the same directory is at it."""
+    """Another process holds the study's lock."""
 
 
 class FilesMissing(Refused):
-    """The directory is not the one that a study was frozen in. It names the directory: for the analyst alone."""
+    """A frozen study's files are missing from the directory. The message names paths, so it is for analysts alone."""
 
 
 @dataclass(frozen=True)
 class Locations:
-    """The service's directory."""
+    """The files in a service's directory."""
 
     root: Path
 
     def make(self) -> Path:
-        """Make what is missing, for its owner's eyes alone; the directory."""
+        """Create missing directories, readable by their owner alone; the directory."""
         for directory in (self.root, self.studies):
             directory.mkdir(mode=0o700, parents=True, exist_ok=True)
         return self.root
 
     @property
     def studies(self) -> Path:
-        """It is there from the first start on."""
+        """The directory of studies, which exists from the first start on."""
         return self.root / "studies"
 
     def logo(self) -> tuple[bytes, str] | None:
-        """The picture beside the name of whoever asks, and its kind; None if there is none."""
+        """The organisation's logo and its media type; None if there is none."""
         for name, (kind, beginning) in LOGOS.items():
             path = self.root / name
             if not path.exists():
@@ -94,7 +94,7 @@ class Locations:
         return None
 
     def frozen(self) -> list[str]:
-        """The studies that have a plan to be carried out."""
+        """The studies that have a frozen plan."""
         return sorted(path.parent.name for path in (self.root / "studies").glob(f"*/{PLAN}"))
 
     def study(self, study_id: str) -> Path:
@@ -104,9 +104,9 @@ class Locations:
         return self.study(study_id) / SETTLEMENT
 
     def freeze(self, study_id: str, declaration: str, plan: str) -> Plan:
-        """Write down the declaration and the plan that will be carried out, and make the key of its draw.
+        """Write the declaration and the plan of a study, and make the key of its draw.
 
-        Once released, they stay.
+        Refused once the study was closed or drawn.
         """
         directory = self.study(study_id)
         directory.mkdir(mode=0o700, exist_ok=True)
@@ -126,14 +126,14 @@ class Locations:
         return self.plan(study_id)
 
     def key_sha256(self, study_id: str) -> str | None:
-        """By which the key of a frozen study is known again, if it is there."""
+        """The hash of a frozen study's key, if the key exists."""
         key = read_key(key_path(self.study(study_id), self.plan(study_id).sha256))
         return None if key is None else hashlib.sha256(key).hexdigest()
 
     def require_key(self, study_id: str, frozen_with: str | None) -> None:
-        """The key is the one that the study was frozen with, unless a draw is entered: then the ledger decides.
+        """Refuse a key other than the one that the study was frozen with, unless the ledger has a draw, which decides.
 
-        Before 0.2.0 there was none, and one is made to draw.
+        Studies from before 0.2.0 were frozen without a key; theirs is made for the draw.
         """
         entered = read_ledger(self.study(study_id) / LEDGER).entries
         if frozen_with is not None and not entered and self.key_sha256(study_id) != frozen_with:
@@ -144,7 +144,7 @@ class Locations:
             )
 
     def destroy_keys(self, study_id: str) -> None:
-        """The study has ended: nothing will be drawn any more. Nor is there use for books that a kill left in clear."""
+        """Destroy the keys of an ended study's draw, and plain books that a crash has left."""
         for path in self.study(study_id).glob("draw-*.key"):
             destroy_key(path)
         if (left := unfinished_name(self.settlement(study_id))).exists():
@@ -169,7 +169,7 @@ class Locations:
         )
 
     def links_key(self, study_id: str) -> bytes:
-        """What links of this study are made with that can be made again."""
+        """The key that this study's mailed and panel links are derived from, made if missing."""
         path = self.study(study_id) / LINKS
         with _LOADING:
             if not path.exists():
@@ -177,12 +177,12 @@ class Locations:
             return bytes.fromhex(path.read_text("ascii"))
 
     def is_closed(self, study_id: str) -> bool:
-        """Whether the study was ever closed, whatever the database says."""
+        """Whether the study's files say that it was closed, whatever the database says."""
         return (self.study(study_id) / CLOSED).exists()
 
     @contextmanager
     def settling(self, study_id: str) -> Iterator[None]:
-        """Keep other servers out while a study is settled here, and remove what killed ones left."""
+        """Lock a study against other processes, and remove the temporary files that interrupted ones left."""
         directory = self.study(study_id)
         if not directory.exists():
             raise self._missing(study_id)
@@ -195,7 +195,7 @@ class Locations:
             yield
 
     def require_same_answers(self, study_id: str, fingerprint: str) -> None:
-        """Note with which answers the study was closed; later they must be the same ones."""
+        """Record the fingerprint of the answers at the first call; refuse any other later."""
         if not self.is_closed(study_id):
             self.note_answers(study_id, fingerprint)
         if self._closing_record(study_id).get("answers_hmac") != fingerprint:
@@ -205,24 +205,24 @@ class Locations:
             )
 
     def note_answers(self, study_id: str, fingerprint: str) -> None:
-        """Write down with which answers the study was closed."""
+        """Record the fingerprint of the answers that the study was closed with."""
         closed = self.is_closed(study_id)
         lot = self.coins_key(study_id) if closed else self._coins_key(study_id, fingerprint)
         record = {"answers_hmac": fingerprint, "coins_key": lot}
         write_atomically(self.study(study_id) / CLOSED, pretty_json(record))
 
     def _coins_key(self, study_id: str, fingerprint: str) -> str:
-        """The same in every copy of a study that was closed with the same answers; without a key, a fresh one."""
+        """The key of the coins: equal in all copies of a study closed with equal answers; random without a draw key."""
         plan = self.plan(study_id).sha256
         key = read_key(key_path(self.study(study_id), plan))
         return secrets.token_hex(16) if key is None else derived_name(key, "coins", plan, fingerprint)
 
     def closed_by_older(self, study_id: str) -> str | None:
-        """The hash of answers that an older version wrote down, without a key."""
+        """The unkeyed fingerprint of the answers that an older version recorded, if any."""
         return self._closing_record(study_id).get("answers_sha256") if self.is_closed(study_id) else None
 
     def coins_key(self, study_id: str) -> str:
-        """What tosses for coins, of a closed study."""
+        """The key that decides the rounding of a closed study's payments to coins."""
         return str(self._closing_record(study_id)["coins_key"])
 
     def _closing_record(self, study_id: str) -> dict[str, str]:
@@ -230,19 +230,19 @@ class Locations:
         return found
 
     def require_unreleased(self, study_id: str) -> None:
-        """Nothing was ever released of this study, so that it may still end in another way."""
+        """Refuse if anything was drawn: then the study can only be settled."""
         if self.settlement(study_id).exists() or read_ledger(self.study(study_id) / LEDGER).entries:
             raise Refused("The result of this study was drawn already. Settle it; nothing was changed.")
 
     def reopen(self, study_id: str) -> None:
-        """Forget with which answers the study was closed: others will come."""
+        """Remove the fingerprint of the answers at closing, as there will be others."""
         (self.study(study_id) / CLOSED).unlink(missing_ok=True)
         sync(self.study(study_id))
 
 
 @lru_cache(maxsize=32)
 def _load(path: Path, written: int) -> Plan:
-    """Read once: a frozen plan never changes, only one whose freezing was interrupted is written again."""
+    """Load a plan, cached until the file is written again, as after an interrupted freezing."""
     return Plan.load(path.resolve())
 
 
@@ -252,7 +252,7 @@ LOOPBACK = ("127.0.0.1", "localhost", "::1")
 
 @dataclass(frozen=True)
 class Smtp:
-    """A mail server, whom mails are from, and how to sign in there. Off this machine it must speak TLS."""
+    """A mail server, the sender's address, and credentials. On another machine it must speak TLS."""
 
     host: str
     port: int
@@ -278,7 +278,7 @@ class Smtp:
 
 @dataclass(frozen=True)
 class Provider:
-    """An OpenID provider, and by which name and secret it knows the service."""
+    """An OpenID provider, and the service's client id and secret there."""
 
     issuer: str
     client_id: str
@@ -286,7 +286,7 @@ class Provider:
 
     @staticmethod
     def read(issuer: str, client_id: str | None, secret: str | None) -> Provider:
-        """What the command line was told, checked."""
+        """Check the options of the command line."""
         parts = urlsplit(issuer)
         encrypted = parts.scheme == "https" or (parts.scheme == "http" and parts.hostname in LOOPBACK)
         if not encrypted or not parts.hostname or parts.query or parts.fragment:
@@ -307,14 +307,14 @@ class Provider:
 
 @dataclass(frozen=True)
 class Settings:
-    """What `truthful serve` was told.
+    """The settings of `truthful serve`.
 
-    url: where people reach the service, as https://study.example.org; links begin with it. With https, cookies are sent
-    over TLS alone. database: a URL; without one, SQLite in the directory. behind_proxy: addresses are those the proxy
-    tells, which are used to limit rates and never kept. api_docs: show the machine's description of the pages. smtp:
-    who takes mails, if any are sent. require_second_factor: whoever signs in gets to no page but her account's until
-    she has set one up. log_format: words, or json for one record a line. oidc: who vouches for people besides, if
-    anybody does; without `passwords`, nobody signs in in another way. processes: how many answer together.
+    url: the service's public address, as https://study.example.org; links begin with it. With https, cookies are sent
+    over TLS alone. database: a URL; by default SQLite in the directory. behind_proxy: take clients' addresses from the
+    proxy's headers; they serve rate limits and are never stored. api_docs: serve /openapi.json. smtp: the mail server,
+    if mails are sent. require_second_factor: accounts see only their own page until they have set one up. log_format:
+    words, or json for one record a line. oidc: an OpenID provider to sign in through; without `passwords`, the only
+    way. processes: the number of processes that serve together.
     """
 
     directory: Path
@@ -341,12 +341,12 @@ class Settings:
 
     @property
     def hosts(self) -> frozenset[str]:
-        """The names by which browsers know the service; on one's own machine, all that it has for itself."""
+        """The Host headers that the service accepts; on the loopback interface, all of its names."""
         name = urlsplit(self.url).hostname or ""
         return frozenset(map(self._host, LOOPBACK if name in LOOPBACK else (name,)))
 
     def _host(self, name: str) -> str:
-        """A name with our port, as browsers send it: without the port that the scheme has anyway."""
+        """A name with our port as in Host headers: without the scheme's default port."""
         parts = urlsplit(self.url)
         bare = f"[{name}]" if ":" in name else name
         return bare if parts.port in (None, PORTS[parts.scheme]) else f"{bare}:{parts.port}"
@@ -364,12 +364,12 @@ class Settings:
         return self.database or f"sqlite:///{self.directory.resolve() / 'truthful.db'}"
 
     @property
-    def told_key(self) -> str | None:
-        """The service's key, if it is not in a file."""
+    def environment_key(self) -> str | None:
+        """The service's key in the environment, if it is there."""
         return os.environ.get(VARIABLE) or None
 
     def require_service(self) -> Path:
-        """The directory, if a service was started with it before."""
+        """The directory; InputError if no service was ever started with it."""
         if not (self.directory / "studies").is_dir():
             raise InputError(
                 f"There is no service in {str(self.directory)!r}. Give the directory that `truthful serve` was given."
@@ -377,13 +377,13 @@ class Settings:
         return self.directory
 
     def open_database(self) -> Database:
-        """The database that belongs to this directory, brought up to date, with the keys to what is sealed in it.
+        """The database of this directory, migrated, with its keys.
 
-        A key is made only where nothing is sealed yet, and tables only where nothing was frozen yet: what is missing is
-        told, and nothing is begun anew beside what is there.
+        A key is created only if nothing is sealed yet, and tables only if no study is frozen: where either was lost,
+        this refuses instead of starting afresh.
         """
         self.locations.make()
-        seals = open_seals(self.directory, self.told_key)
+        seals = open_seals(self.directory, self.environment_key)
         database = Database(self.database_url, seals)
         if database.is_empty and (frozen := self.locations.frozen()):
             raise Refused(
@@ -406,7 +406,7 @@ class Settings:
 
 
 def _is_origin(url: str) -> bool:
-    """Whether it has a scheme and a host, perhaps a port, and nothing else."""
+    """Whether a URL has a scheme and a host, perhaps a port, and nothing else."""
     try:
         parts = urlsplit(url)
         extra = parts.path.strip("/") or parts.query or parts.fragment or "@" in parts.netloc
@@ -419,5 +419,5 @@ def _is_origin(url: str) -> bool:
             and url.isprintable()
             and " " not in url
         )
-    except ValueError:  # a port that is none
+    except ValueError:  # an invalid port
         return False

@@ -1,6 +1,6 @@
-"""Hands mails over to the operator's mail server, one after the other, in a thread beside the pages.
+"""A background thread that hands mails to the operator's mail server, one after the other.
 
-Each is noted before and after it is handed over. If the server cannot be reached they wait, and are tried again.
+Each mail's state is stored before and after. While the server cannot be reached, mails wait and are retried.
 """
 
 from __future__ import annotations
@@ -23,26 +23,26 @@ from truthful.store.database import Database
 from truthful.store.mails import ENCODED, REPLACED, Letter
 from truthful.store.tables import Sending
 
-#: Seconds after which it looks for mails, and those that a mail server has for each answer.
+#: In seconds: the pause between looks for mails, and the mail server's time for each reply.
 LOOK_SECONDS, ANSWER_SECONDS = 10.0, 30.0
-#: Who holds it sends mails.
+#: The lock file whose holder sends mails.
 LOCK = ".mailing.lock"
-#: The port of mail servers that speak TLS from the first byte.
+#: The port with TLS from the first byte.
 TLS_PORT = 465
 LANGUAGES_APART = "\n\n—\n\n"
 ENDED = (
     "The mail server ended the connection before it said whether it took the mail, so it may have arrived."
 )
-#: Where a link goes in a text.
+#: The placeholder for the link in a text.
 LINK = "{link}"
 
 
 class Mailer:
-    """Sends what waits. `problem` is why nothing can be sent just now, if it cannot."""
+    """Sends the waiting mails. `problem` is the reason why it cannot at the moment, or None."""
 
     def __init__(self, database: Database, settings: Settings) -> None:
         self._database, self._settings = database, settings
-        self._asked, self._ended = threading.Event(), threading.Event()
+        self._wake, self._stopping = threading.Event(), threading.Event()
         self._thread = threading.Thread(target=self._run, name="mailer", daemon=True)
         self.problem: str | None = None
 
@@ -50,26 +50,26 @@ class Mailer:
         self._thread.start()
 
     def ask(self) -> None:
-        """Send what waits now."""
-        self._asked.set()
+        """Wake the thread to send waiting mails now."""
+        self._wake.set()
 
     def stop(self) -> None:
-        """End after the mail that is being sent."""
-        self._ended.set()
-        self._asked.set()
+        """Stop after the mail being sent."""
+        self._stopping.set()
+        self._wake.set()
         self._thread.join()
 
     def _run(self) -> None:
-        while not self._ended.is_set():
-            self._asked.clear()
+        while not self._stopping.is_set():
+            self._wake.clear()
             try:
                 self.send_waiting()
-            except Exception as failed:  # the database is away: the thread must live
+            except Exception as failed:  # such as a lost database: the thread must survive
                 complain("Sending mails failed.", failed)
-            self._asked.wait(LOOK_SECONDS)
+            self._wake.wait(LOOK_SECONDS)
 
     def send_waiting(self) -> None:
-        """Send all that waits, as long as the mail server answers; one of several processes does."""
+        """Send all waiting mails while the mail server replies; only one process does so at a time."""
         smtp = self._settings.smtp
         with self._database.reading() as session:
             if smtp is None or not mails.is_under_way(session):
@@ -79,21 +79,20 @@ class Mailer:
                 self._send_all(smtp)
 
     def _send_all(self, smtp: Smtp) -> None:
-        """What is noted as being sent is no more: nobody else sends, so whoever did has ended."""
+        """Send all waiting mails. Those still marked as being sent were interrupted: only the lock's holder sends."""
         with self._database.writing() as session:
             mails.note_interrupted(session)
         try:
             with _connected(smtp) as server:
                 self.problem = None
-                while not self._ended.is_set() and self._send_next(server, smtp):
+                while not self._stopping.is_set() and self._send_next(server, smtp):
                     pass
         except (OSError, smtplib.SMTPException) as failed:
-            self.problem = (
-                f"The mail server {smtp.host}:{smtp.port} cannot be used now: {_told(failed)}. Mails wait."
-            )
+            why = _error_text(failed)
+            self.problem = f"The mail server {smtp.host}:{smtp.port} cannot be used now: {why}. Mails wait."
 
     def _send_next(self, server: smtplib.SMTP, smtp: Smtp) -> bool:
-        """Send one mail; whether there was one, and perhaps there are more."""
+        """Send the next mail; False if none waits."""
         if server.noop()[0] != 250:
             raise smtplib.SMTPServerDisconnected("it does not answer any more")
         with self._database.writing() as session:
@@ -115,21 +114,21 @@ class Mailer:
         try:
             server.send_message(write_message(letter, f"{self._settings.origin}/a/{token}", smtp.sender))
         except (smtplib.SMTPRecipientsRefused, smtplib.SMTPResponseException) as refused:
-            return Sending.FAILED, f"The mail server did not take it: {_told(refused)}"
+            return Sending.FAILED, f"The mail server did not take it: {_error_text(refused)}"
         except (OSError, smtplib.SMTPException):
             return Sending.UNKNOWN, ENDED
         return Sending.SENT, None
 
 
 def write_message(letter: Letter, link: str, sender: str) -> EmailMessage:
-    """The mail to one person: the analyst's words in every language that she wrote, with the link."""
+    """The message to one person: the analyst's text in each language she wrote it in, with the link."""
     kind = "reminder" if letter.reminder else "invitation"
     words = {
         name.removeprefix(f"{kind}_"): text for name, text in letter.texts.items() if name.startswith(kind)
     }
     message = EmailMessage(SMTP)
     message["From"], message["To"] = sender, letter.address
-    # Words that are encoded would be decoded here, and might hold the ends of lines, and other headers after them.
+    # Encoded words would be decoded here, and could hide line ends and further headers.
     message["Subject"] = " ".join(words.pop("subject", "").split()).replace(ENCODED, "= ?")
     message["Date"] = format_datetime(localtime())
     message["Message-ID"] = make_msgid(domain=sender.rpartition("@")[2])
@@ -140,7 +139,7 @@ def write_message(letter: Letter, link: str, sender: str) -> EmailMessage:
 
 @contextmanager
 def _connected(smtp: Smtp) -> Iterator[smtplib.SMTP]:
-    """A server that has let us in. Nothing goes to another machine without TLS."""
+    """A connection to the mail server, logged in. Other machines are only spoken to over TLS."""
     tls = ssl.create_default_context()
     if smtp.port == TLS_PORT:
         server: smtplib.SMTP = smtplib.SMTP_SSL(smtp.host, smtp.port, timeout=ANSWER_SECONDS, context=tls)
@@ -154,14 +153,14 @@ def _connected(smtp: Smtp) -> Iterator[smtplib.SMTP]:
         yield server
 
 
-def _told(problem: Exception) -> str:
-    """What a mail server said, without its lines' ends."""
+def _error_text(problem: Exception) -> str:
+    """A mail server's reply or an error, as one line."""
     if isinstance(problem, smtplib.SMTPRecipientsRefused):
-        return _answer(*next(iter(problem.recipients.values())))
+        return _reply_text(*next(iter(problem.recipients.values())))
     if isinstance(problem, smtplib.SMTPResponseException):
-        return _answer(problem.smtp_code, problem.smtp_error)
+        return _reply_text(problem.smtp_code, problem.smtp_error)
     return str(problem) or type(problem).__name__
 
 
-def _answer(code: int, said: bytes | str) -> str:
-    return f"{code} {said.decode(errors='replace') if isinstance(said, bytes) else said}"
+def _reply_text(code: int, reply: bytes | str) -> str:
+    return f"{code} {reply.decode(errors='replace') if isinstance(reply, bytes) else reply}"

@@ -1,10 +1,10 @@
-"""What holds for every answer, also one that refuses: its headers, whom it is for, who may post, and how much.
+"""Middleware for every request: security headers, host names, cross-site forms, limits of size and time.
 
-A form counts only if the browser says that it was sent from one of our own pages (Sec-Fetch-Site, or Origin where a
-browser has no such header). Cookies are SameSite besides. Programs, which send neither, carry no cookies of others.
+A form is accepted only if the browser says that one of our own pages sent it (Sec-Fetch-Site, or Origin in browsers
+without that header). Cookies are SameSite as well. Programs send neither header, and carry nobody else's cookies.
 
-A form is read whole, before anything else happens: up to its size, within its time, without NUL characters (which
-PostgreSQL does not keep) and in UTF-8. A roster is larger and passed on as it comes, and only its analyst may send it.
+A form is read completely before anything else happens: within limits of size and time, without NUL characters (which
+PostgreSQL cannot store), in UTF-8. Only analysts may send rosters, which are larger and are streamed.
 """
 
 from __future__ import annotations
@@ -28,8 +28,8 @@ POLICY = (
 HEADERS = {
     "Content-Security-Policy": POLICY,
     "Cache-Control": "no-store",
-    # Other sites learn nothing of where somebody came from. Our own pages must: with `no-referrer` a browser sends
-    # `Origin: null` with our own forms too, and one without Sec-Fetch-Site could not send any.
+    # Other sites get no Referer. Our own pages need one: with `no-referrer`, browsers send `Origin: null` with our own
+    # forms too, and those without Sec-Fetch-Site could not send any.
     "Referrer-Policy": "same-origin",
     "X-Content-Type-Options": "nosniff",
     "Cross-Origin-Opener-Policy": "same-origin",
@@ -38,14 +38,14 @@ HEADERS = {
     "X-Robots-Tag": "noindex, nofollow",
 }
 TLS = "max-age=31536000"
-#: Files that are the same for everybody, and may be kept for an hour.
+#: Static files are the same for everybody and may be cached for an hour.
 STATIC, KEPT = "/static/", "public, max-age=3600"
-#: Methods that change nothing.
+#: HTTP methods that change nothing.
 SAFE = ("GET", "HEAD", "OPTIONS")
 
 
 class SafeHeaders:
-    """Adds the headers to every answer; one that has set a header already keeps its own."""
+    """Adds the security headers to every response that has not set its own."""
 
     def __init__(self, app: ASGIApp, secure: bool) -> None:
         self._app = app
@@ -65,35 +65,32 @@ class SafeHeaders:
 
 
 class NoDetails:
-    """What nobody foresaw becomes a page that says so. Where it happened is told on the console, with no value."""
+    """Turns unexpected errors into a plain error page, and logs where they happened, without values."""
 
     def __init__(self, app: ASGIApp) -> None:
         self._app = app
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        begun = False
+        started = False
 
-        async def note_begin(message: Message) -> None:
-            nonlocal begun
-            begun = True
+        async def note_start(message: Message) -> None:
+            nonlocal started
+            started = True
             await send(message)
 
         try:
-            await self._app(scope, receive, note_begin)
+            await self._app(scope, receive, note_start)
         except Exception as problem:
             if scope["type"] != "http":
                 raise
             complain("A page failed.", problem)
-            if begun:
+            if started:
                 raise ConnectionAbortedError from None
             await page(Request(scope), "broken.html", status=500)(scope, receive, send)
 
 
 class OwnSite:
-    """Answers only to its own names, and takes only what its own pages send.
-
-    A page of another name that was pointed here is none of ours, nor is what another site's page makes a browser send.
-    """
+    """Refuses requests to other host names (DNS rebinding) and forms sent from other sites (CSRF)."""
 
     def __init__(self, app: ASGIApp, hosts: Collection[str], origin: str) -> None:
         self._app, self._hosts, self._origin = app, hosts, origin
@@ -107,24 +104,23 @@ class OwnSite:
         headers = Headers(scope=scope)
         if headers.get("host", "").lower() not in self._hosts:
             return TurnedAway(421, "shared.other_host")
-        if scope["method"] not in SAFE and not _own(headers, self._origin):
+        if scope["method"] not in SAFE and not _is_own_form(headers, self._origin):
             return TurnedAway(403, "shared.other_site")
         return None
 
 
-def _own(headers: Headers, origin: str) -> bool:
+def _is_own_form(headers: Headers, origin: str) -> bool:
     site, sent_from = headers.get("sec-fetch-site"), headers.get("origin")
     if site is not None:
         return site in ("same-origin", "none")
-    # `null` is what a browser sends from a page that keeps its origin to itself. Ours do not, by their Referrer-Policy.
+    # Browsers send `null` from pages that hide their origin. Ours do not: see their Referrer-Policy.
     return sent_from is None or sent_from == origin
 
 
 def limit_guesses(request: Request, shown: Response) -> Response:
-    """What is shown of a page that is not there; whoever asks for many such is told to wait.
+    """The response to a request for a missing page; an address that asks for many has to wait.
 
-    What is there is shown at any time. So nobody can keep others at the same address, as behind one router, from their
-    own links.
+    Existing pages are never limited, so nobody can lock out others who share the address, as behind one router.
     """
     service: Service = request.app.state.service
     seconds = service.limits.unknown.attempt(address(request, service.settings.behind_proxy))
@@ -132,22 +128,22 @@ def limit_guesses(request: Request, shown: Response) -> Response:
 
 
 def wait(request: Request, seconds: int, status: int = 429, why: str = "shared.wait_why") -> Response:
-    """Too much was tried, or is being done: when it may be tried again."""
+    """The page that asks to wait, after too many attempts or under load, and when to retry."""
     shown = page(request, "wait.html", status=status, seconds=seconds, why=why)
     shown.headers["Retry-After"] = str(seconds)
     return shown
 
 
-#: Bytes of a form; a roster may be larger.
+#: Forms with large files, and the most bytes of other forms and of these.
 LARGE = ("/roster", "/document")
 LARGEST_FORM, LARGEST_ROSTER = 256_000, 64_000_000
-#: Seconds that a form may take to arrive, and a roster.
+#: The seconds within which a form or a roster must arrive.
 FORM_SECONDS, ROSTER_SECONDS = 30.0, 900.0
 NUL, ENCODED_NUL = b"\0", b"%00"
 
 
 class SmallBodies:
-    """Refuses to read more than a page can need: by the length that is announced, and by what arrives."""
+    """Limits request bodies, by their announced length and by the bytes that arrive."""
 
     def __init__(
         self,
@@ -172,20 +168,22 @@ class SmallBodies:
                 raise _too_large(most)
             if scope["method"] not in SAFE:
                 counted = _count_bytes(receive, most, seconds)
-                receive = counted if large else _again(await Request(scope, counted).body(), headers, receive)
+                receive = (
+                    counted if large else _replay(await Request(scope, counted).body(), headers, receive)
+                )
             await self._app(scope, receive, send)
         except TurnedAway as problem:
             await problem.page(request)(scope, receive, send)
         except ClientDisconnect:
-            pass  # before all of a form was there
+            pass  # before the form was complete
 
 
 def _too_large(most: int) -> TurnedAway:
     return TurnedAway(413, "shared.too_large", kilobytes=most // 1000)
 
 
-def _again(body: bytes, headers: Headers, receive: Receive) -> Receive:
-    """A form that was read, to be read by the page; it has no NUL characters."""
+def _replay(body: bytes, headers: Headers, receive: Receive) -> Receive:
+    """A `receive` that replays a form already read, after refusing NUL characters."""
     encoded = headers.get("content-type", "").lower().startswith("application/x-www-form-urlencoded")
     if NUL in body or (encoded and ENCODED_NUL in body):
         raise TurnedAway(400, "shared.not_text")
@@ -202,7 +200,7 @@ def _again(body: bytes, headers: Headers, receive: Receive) -> Receive:
 
 
 def _count_bytes(receive: Receive, most: int, seconds: float) -> Receive:
-    """The same body, as long as it is not too large or too late."""
+    """A `receive` that refuses a body once it is too large or too late."""
     read, until = 0, asyncio.get_running_loop().time() + seconds
 
     async def receive_counted() -> Message:
@@ -216,13 +214,13 @@ def _count_bytes(receive: Receive, most: int, seconds: float) -> Receive:
         if read > most:
             raise _too_large(most)
         if not message.get("more_body", False):
-            until = float("inf")  # it is all here; now the page may take its time
+            until = float("inf")  # complete: now the page may take its time
         return message
 
     return receive_counted
 
 
 def _is_utf_8(headers: Headers) -> bool:
-    """Other character sets could hide what they hold, as half characters that nothing can write."""
+    """Whether a form's charset is UTF-8 or undeclared: others could hide surrogates, which cannot be stored."""
     _, _, charset = headers.get("content-type", "").lower().partition("charset=")
     return not charset or charset.partition(";")[0].strip(' "') in ("utf-8", "utf8")

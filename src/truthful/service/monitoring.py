@@ -1,7 +1,7 @@
-"""What an operator is told of a running service: whether it is well, counts that single nobody out, and its log.
+"""Monitoring for the operator: a health check, metrics that single nobody out, and the log.
 
-Counts are kept by address of a page's kind. All that participants do is one kind: told apart by page and time, their
-moves would say when somebody answered. Neither counts nor log hold an address, a link, a name or a value.
+Requests are counted by route. All participants' pages count as one route: counted separately, they would reveal when
+somebody answered. Neither metrics nor log hold an address, a link, a name or a value.
 """
 
 from __future__ import annotations
@@ -41,13 +41,13 @@ from truthful.service.locations import LOOPBACK, Settings
 from truthful.store.database import Database
 
 HEALTH, METRICS = "/health", "/metrics"
-#: Holds what who reads the metrics from elsewhere sends as `Authorization: Bearer …`.
+#: The variable of the token that remote readers of the metrics send as `Authorization: Bearer …`.
 TOKEN, SHORTEST_TOKEN = "TRUTHFUL_METRICS_TOKEN", 16
-#: Where processes that answer together keep their counts; prometheus-client reads it too.
-TOGETHER = "PROMETHEUS_MULTIPROC_DIR"
-#: Seconds that the database has to answer, and for which its answer is told.
-PATIENCE, KEPT = 5.0, 1.0
-#: Headers that only a proxy sends: behind one, everybody seems to be on this machine.
+#: The variable of the directory in which several processes share their metrics; prometheus-client reads it too.
+METRICS_DIRECTORY = "PROMETHEUS_MULTIPROC_DIR"
+#: In seconds: the database's time to answer a health check, and how long its answer is cached.
+PATIENCE, CACHE_SECONDS = 5.0, 1.0
+#: Headers that only a proxy sends: behind one, all requests seem to come from this machine.
 FORWARDED = ("x-forwarded-for", "x-real-ip", "forwarded")
 
 _REGISTRY = CollectorRegistry()
@@ -66,13 +66,13 @@ _THREADS, _CONNECTIONS, _LEADS = (
 
 
 class Settling(Protocol):
-    """What settles studies in this process, if it leads."""
+    """The settler of this process; `leads` if it is the one that settles."""
 
     leads: bool
 
 
 class Running(Protocol):
-    """A service, as far as it is watched."""
+    """The parts of a service that are monitored."""
 
     @property
     def settings(self) -> Settings: ...
@@ -84,11 +84,11 @@ class Running(Protocol):
 
 @dataclass(eq=False)
 class Monitoring:
-    """Answers /health and /metrics whatever name it is called by, and counts all other requests."""
+    """Middleware that answers /health and /metrics for any host name, and counts all other requests."""
 
     app: ASGIApp
     token: str | None = field(default_factory=lambda: read_token(os.environ.get(TOKEN)))
-    _well: tuple[float, bool] = (-KEPT, False)
+    _well: tuple[float, bool] = (-CACHE_SECONDS, False)
     _turn: asyncio.Lock = field(default_factory=asyncio.Lock)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
@@ -119,15 +119,15 @@ class Monitoring:
             _SECONDS.labels(route).observe(time.perf_counter() - began)
 
     async def _health(self, database: Database) -> Response:
-        """Whether pages can be answered: asked of the database by one at a time, so that nobody can wear it out."""
+        """Whether the database answers. Requests share one query at a time, so that nobody can overload it this way."""
         async with self._turn:
-            if time.monotonic() - self._well[0] > KEPT:
+            if time.monotonic() - self._well[0] > CACHE_SECONDS:
                 self._well = time.monotonic(), await reaches(database)
         well = self._well[1]
         return PlainTextResponse("ok\n" if well else "the database is away\n", 200 if well else 503)
 
     def _may_read(self, request: Request) -> bool:
-        """Who knows the token, or else is on this machine and comes through no proxy."""
+        """Whether a request has the token or, if none is set, comes directly from this machine."""
         shown = request.headers.get("authorization", "").removeprefix("Bearer ")
         if self.token is not None:
             return hmac.compare_digest(shown.encode(), self.token.encode())
@@ -158,7 +158,7 @@ async def reaches(database: Database) -> bool:
 
 
 def kind_of(scope: Scope) -> str:
-    """A page's kind: the template of its address, and one for all that participants do."""
+    """The route that a request counts under: its path template, or one for all participants' pages."""
     for part in ("/a/", "/static/"):
         if scope["path"].startswith(part):
             return f"{part}…"
@@ -166,15 +166,15 @@ def kind_of(scope: Scope) -> str:
 
 
 def note_use(service: Running) -> None:
-    """How much of what is scarce this process uses."""
+    """Update the gauges of this process: busy threads, busy connections, and whether it settles."""
     _THREADS.set(anyio.to_thread.current_default_thread_limiter().borrowed_tokens)
     _CONNECTIONS.set(service.database.engine.pool.checkedout())  # type: ignore[attr-defined]
     _LEADS.set(service.settler.leads)
 
 
 def read_metrics() -> bytes:
-    """Of this process, or of all that answer together."""
-    if TOGETHER not in os.environ:
+    """The metrics of this process, or of all processes that serve together."""
+    if METRICS_DIRECTORY not in os.environ:
         return generate_latest(_REGISTRY)
     whole = CollectorRegistry()
     MultiProcessCollector(whole)  # type: ignore[no-untyped-call]
@@ -182,42 +182,42 @@ def read_metrics() -> bytes:
 
 
 class Console(logging.Handler):
-    """Prints on the error output, whichever that is just now."""
+    """A handler that prints to the current sys.stderr."""
 
     def emit(self, record: logging.LogRecord) -> None:
         print(self.format(record), file=sys.stderr, flush=True)
 
 
-#: Loggers whose messages are sentences as they stand in the code; values are in their arguments, and not told.
-OURS = ("truthful.", "uvicorn")
+#: Loggers whose messages are constant sentences; values are in their arguments, which are not logged.
+OWN_LOGGERS = ("truthful.", "uvicorn")
 
 
 def _event(record: logging.LogRecord) -> str:
-    """What a record says; of another library only that it said something, for that may quote anything."""
-    if record.name.startswith(OURS):
+    """The message of a record; of other libraries only a notice, as their messages may quote values."""
+    if record.name.startswith(OWN_LOGGERS):
         return str(record.msg)
     return f"{record.name} wrote something, which is withheld: it may quote a value."
 
 
 class JsonLines(logging.Formatter):
-    """One record a line. Of an error its kind and its place are told: what it says may quote an answer or a link."""
+    """One JSON object a line. Errors have their type and traceback only: messages may quote an answer or a link."""
 
     def format(self, record: logging.LogRecord) -> str:
         failed = record.exc_info[1] if record.exc_info else None
-        told: dict[str, Any] = {
+        fields: dict[str, Any] = {
             "time": datetime.fromtimestamp(record.created, UTC).isoformat(timespec="milliseconds"),
             "level": record.levelname.lower(),
             "event": _event(record).strip(),
         }
         if failed is not None:
             frames = traceback.extract_tb(failed.__traceback__)
-            told["error"] = type(failed).__name__
-            told["where"] = [f"{frame.filename}:{frame.lineno} {frame.name}" for frame in frames]
-        return json.dumps(told, ensure_ascii=False)
+            fields["error"] = type(failed).__name__
+            fields["where"] = [f"{frame.filename}:{frame.lineno} {frame.name}" for frame in frames]
+        return json.dumps(fields, ensure_ascii=False)
 
 
-class Words(logging.Formatter):
-    """The same as people read it."""
+class PlainText(logging.Formatter):
+    """The same content as plain text."""
 
     def format(self, record: logging.LogRecord) -> str:
         failed = record.exc_info[1] if record.exc_info else None
@@ -228,7 +228,7 @@ class Words(logging.Formatter):
         )
 
 
-FORMATS: dict[str, type[logging.Formatter]] = {"words": Words, "json": JsonLines}
+FORMATS: dict[str, type[logging.Formatter]] = {"words": PlainText, "json": JsonLines}
 LOG = logging.getLogger("truthful.service")
 LOG.addHandler(Console())
 LOG.setLevel(logging.INFO)
@@ -236,7 +236,7 @@ LOG.propagate = False
 
 
 def write_log_as(form: str) -> dict[str, Any]:
-    """Write this process's log in this form; what the web server is told to do the same."""
+    """Set this process's log format; the logging configuration that makes the web server use it too."""
     LOG.handlers[0].setFormatter(FORMATS[form]())
     return {
         "version": 1,
@@ -249,7 +249,7 @@ def write_log_as(form: str) -> dict[str, Any]:
 
 
 def complain(what: str, failed: Exception) -> None:
-    """Tell where something failed. What the error says may quote an answer or a link, so it is not told."""
+    """Log where something failed, without the error's message, which may quote an answer or a link."""
     LOG.error(what, exc_info=failed)
 
 

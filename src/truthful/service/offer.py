@@ -1,8 +1,8 @@
-"""What a plan offers and can cost: to one person before she consents, and to everybody together, in coins that exist.
+"""A plan's offer to one person before she consents, and its cost for everybody, in whole coins.
 
-Exact amounts are rounded to coins by lot. Where somebody is also asked what the others will say, nothing is told
-beforehand of what the study believes: she is asked what she believes. All numbers are the library's. What pages show
-is handed to their templates as values by name.
+Exact amounts are rounded to coins at random. Where predictions are asked for, the study's beliefs are not shown
+beforehand: they would influence hers. All numbers come from the library. Functions return the values that templates
+show, by name.
 """
 
 from __future__ import annotations
@@ -32,22 +32,22 @@ from truthful.share_release import ShareRelease
 from truthful.study import Study
 
 Features = Mapping[str, Any]
-#: What a template shows, by name.
+#: The values for a template, by name.
 Shown = dict[str, Any]
-#: The lowest and the highest answer, normalised: no and yes.
+#: The lowest and the highest answer, normalised; for yes or no, no and yes.
 ENDS = (-1.0, 1.0)
-#: The size of the chart of a bonus, and what is left free around its lines.
-WIDTH, HEIGHT, FREE = 320, 160, 8
-#: How far from the others' average the answers are that are told of, as parts of the scale of answers.
-APART = (-0.25, 0.0, 0.25)
-#: Beliefs beforehand that are told one by one.
-BEFORE = (0.1, 0.5, 0.9)
+#: The size of the chart of a bonus, and the margin around its lines.
+WIDTH, HEIGHT, MARGIN = 320, 160, 8
+#: The distances from the others' average of the answers in the table of stakes, as parts of the scale of answers.
+DISTANCES = (-0.25, 0.0, 0.25)
+#: The prior beliefs for which posterior odds are shown.
+PRIORS = (0.1, 0.5, 0.9)
 
 
 def pay_range(plan: Plan, features: Features | None = None) -> tuple[Decimal, Decimal]:
-    """The least and the most that anybody is paid, whatever anybody does; or somebody with these features.
+    """The least and the most that anybody, or somebody with these features, is paid, whatever anybody does.
 
-    Where payments start from what follows from features, hers are closer together.
+    Where payments depend on features, the range for given features is narrower.
     """
     mechanism, (least, most) = plan.mechanism, _payment_range(plan)
     if features is not None and isinstance(mechanism, OneRelease) and mechanism.clipped:
@@ -68,24 +68,24 @@ def _payment_range(plan: Plan) -> tuple[float, float]:
 
 
 def most_paid(plan: Plan, players: int, promised: Guarantees) -> Decimal:
-    """The most that so many people are paid together, in coins."""
+    """The most that this number of players are paid together, in coins."""
     cap = promised.budget.cap
     most = players * _payment_range(plan)[1] if cap is None else cap
     return most_in_coins(most, coin_digits(plan.study.currency))
 
 
 def terms(plan: Plan) -> Shown:
-    """What a plan promises, how wide intervals will be, and what it pays to each and to all."""
+    """A plan's promises, the widths of its intervals, and its payments to each and to all."""
     most = most_paid(plan, plan.players, plan.guarantees)
     intervals = precisions_table(plan.guarantees, plan.study)[1]
     return {"promises": promises(plan), "intervals": intervals, "pay": pay_range(plan), "most": most}
 
 
 def base_payments(plan: Plan, people: Sequence[Features]) -> list[float]:
-    """What everybody's payment starts from, in whole millionths: it is paid if the study is cancelled.
+    """Everybody's base payment, in whole millionths, which is paid if the study is cancelled.
 
-    Where a bonus depends on what others say, half of it is added: what is paid if nothing is known of the others. So is
-    half of what a prediction can earn.
+    Where a bonus depends on the others' answers, it includes half of that bonus: the payment if nothing is known of the
+    others. Likewise it includes half of the most that a prediction can earn.
     """
     mechanism = plan.mechanism
     if isinstance(mechanism, ShareRelease):
@@ -98,9 +98,9 @@ def base_payments(plan: Plan, people: Sequence[Features]) -> list[float]:
 
 
 def bases(plan: Plan, people: Sequence[Features]) -> Shown:
-    """What so many people are paid if their study is cancelled: the least, the most, and all together.
+    """The payments to these people if their study is cancelled: the least, the most, and the total.
 
-    `half` is of what it holds half: of a bonus, or of what predictions earn; None if of nothing.
+    `half` names the part that is paid by half, "bonus" or "predictions", or is None.
     """
     exact = [Decimal(in_millionths(amount)) / PAYMENT_STEPS for amount in base_payments(plan, people)]
     asked = "predictions" if plan.study.levels is not None else None
@@ -115,22 +115,22 @@ def bases(plan: Plan, people: Sequence[Features]) -> Shown:
 
 
 def _normalise(study: Study, people: Sequence[Features]) -> Floats:
-    """Their features as a settlement has them: those on a roster were checked when they were brought."""
+    """People's features as a settlement normalises them. A roster's features are already checked."""
     columns = {feature.name: [features[feature.name] for features in people] for feature in study.features}
     return grid_features(study.normalise(columns, len(people))) / GRID
 
 
 def make_offer(plan: Plan, features: Features) -> Shown:
-    """What somebody with these features gets and gives away by taking part: pay in coins, and odds as in a bet.
+    """The offer to a player with these features: her pay in coins, and her loss of privacy as betting odds.
 
-    `protects` is whether these are odds that protect anybody. `all_protected` is whether they are about all that is
-    known of her, and not only her answer. `shows_sums` is whether sums of features are published as they are. `typical`
-    is what a typical person is paid on average, if it can be hers, and `shading` what she loses by lies of some sizes.
+    `protects` is whether ε is small enough to protect anybody. `all_protected` is whether features are protected as
+    well as answers. `shows_sums` is whether exact sums of features are published. `typical` is a typical player's mean
+    pay, if this player can get it, and `shading` what lies of some sizes cost her.
     """
     return _make_offer(plan, tuple(features.items()))
 
 
-@lru_cache(maxsize=1024)  # she opens her page more than once, and many have the same features
+@lru_cache(maxsize=1024)  # players reload their page, and many have the same features
 def _make_offer(plan: Plan, known: tuple[tuple[str, Any], ...]) -> Shown:
     features = dict(known)
     mechanism, study, x = plan.mechanism, plan.study, _normalise(plan.study, [features])
@@ -150,22 +150,22 @@ def _make_offer(plan: Plan, known: tuple[tuple[str, Any], ...]) -> Shown:
         "guesses": _guesses(mechanism.epsilon),
         "shading": truth.shading or () if scored else (),
         "example": _example(mechanism, truth) if scored else None,
-        "surer": [(before, *odds.in_tenths(before)) for before in BEFORE],
+        "surer": [(before, *odds.in_tenths(before)) for before in PRIORS],
         "bonus": bonus_at(mechanism, study, x),
         "stakes": stakes_at(mechanism, study, x),
     }
 
 
 def _typical(pay: float | None, least: Decimal, most: Decimal) -> float | None:
-    """The pay of a typical person; None where it is not known, beyond what she can get, or all there is."""
+    """The pay of a typical player; None if it is unknown, outside her range, or the only possible amount."""
     return pay if pay is not None and least < most and least <= pay <= most else None
 
 
 def _example(mechanism: object, truth: Truthfulness) -> tuple[float, ...] | None:
-    """What a typical answer that is a number pays, where it says that the others are above what was expected of them:
-    if they are, by as much; if they are as was expected; and if they are as far below. None for other questions.
+    """The pay of a typical answer that predicts others above their expected average: if they are as far above, at the
+    average, and as far below. Only for numbers under the quadratic rule; otherwise None.
 
-    With p = q, 0 and −q the payment is base + b(2pq − q²), and bq² is what the typical person earns on average.
+    For p = q, 0 and −q the payment is base + b(2pq − q²), and bq² is the typical player's mean score.
     """
     typical, length = truth.typical_pay, truth.typical_length
     if not isinstance(mechanism, OneRelease) or None in (typical, length) or mechanism.rule != "quadratic":
@@ -177,7 +177,7 @@ def _example(mechanism: object, truth: Truthfulness) -> tuple[float, ...] | None
 def _guesses(epsilon: float) -> tuple[tuple[int, str], tuple[int, str]]:
     """How many of 100 guesses between two answers are right, without the result and with it, rounded up.
 
-    With each the area of so many of 100 dots, in five rows of twenty, each dot 10 wide.
+    Each comes with the SVG path that covers so many of 100 dots, in five rows of twenty, 10 units apart.
     """
     return (50, _dots(50)), (after := math.ceil(even_odds(epsilon)[0]), _dots(after))
 
@@ -188,12 +188,12 @@ def _dots(count: int) -> str:
 
 
 def bonus_at(mechanism: object, study: Study, x: Floats) -> Shown | None:
-    """What the lowest and the highest answer pay somebody with these features; None where answers are numbers.
+    """The pay of the lowest and the highest answer, at these features; None where answers are numbers.
 
-    It follows from the share that the others' answers come to. Beyond `plausible`, if anything is, everybody is paid
-    `same`, whatever she says. `slope` is what a share that is higher by 1 adds to the highest answer, within `width` of
-    the switch point; `middle` times half of the bonus is what the rating in the middle has more. `lines` and `crossing`
-    are the chart, in the coordinates of `view`: points of polylines, and where they meet.
+    It depends on the share of the others' answers. Outside `plausible`, unless that is None, everybody is paid `same`.
+    `slope` is what a share higher by 1 adds to the highest answer's pay, within `width` of the switch point; the middle
+    rating is paid `middle` times half of the bonus more. `lines` and `crossing` are the chart in the coordinates of
+    `view`: polylines, and the point where they meet.
     """
     if not isinstance(mechanism, ShareRelease) or study.shares is None:
         return None
@@ -201,7 +201,7 @@ def bonus_at(mechanism: object, study: Study, x: Floats) -> Shown | None:
     expected = beliefs.expects(x)
 
     def pays(share: float) -> list[float]:
-        """What the lowest and the highest answer pay at this share."""
+        """The pay of the lowest and the highest answer at this share."""
         return [float(mechanism.steps(beliefs, x, np.array([y]), np.array([share]))[2][0]) for y in ENDS]
 
     switch, width, low, high = (
@@ -232,7 +232,7 @@ def _chart(
     switch_point: tuple[float, float],
     plausible: tuple[float, float] | None,
 ) -> tuple[list[str], tuple[float, float]]:
-    """Both lines, and where they cross, in the chart's coordinates."""
+    """Both lines and their crossing, in the chart's coordinates."""
     switch, width = switch_point
     start, end = (0.0, 1.0) if plausible is None else (max(0.0, plausible[0]), min(1.0, plausible[1]))
     corners = sorted({start, end, *(min(max(switch + side * width, start), end) for side in ENDS)})
@@ -240,7 +240,7 @@ def _chart(
     def at(share: float, paid: float) -> tuple[float, float]:
         across = (share - start) / (end - start)
         up = (paid - mechanism.flat) / mechanism.bonus if mechanism.bonus else 0.5
-        place = FREE + across * (WIDTH - 2 * FREE), HEIGHT - FREE - up * (HEIGHT - 2 * FREE)
+        place = MARGIN + across * (WIDTH - 2 * MARGIN), HEIGHT - MARGIN - up * (HEIGHT - 2 * MARGIN)
         return round(place[0], 1), round(place[1], 1)
 
     paid = [(share, pays(share)) for share in corners]
@@ -250,29 +250,29 @@ def _chart(
 
 
 def stakes_at(mechanism: object, study: Study, x: Floats) -> Shown | None:
-    """What answers and predictions pay; None where nobody is asked what the others will say.
+    """The pay of answers and predictions; None where no predictions are asked for.
 
-    Units are those of predictions: of the answer, or of 100 others. `columns` are answers, as distances from the
-    others' average; for yes or no they are no and yes, −1 and 1. `rows` are surprises, each with what these answers are
-    paid. A prediction that is off by `apart`, `far` or not at all is paid what `predictions` say. `judged` is whether
-    averages that nobody thought possible pay all answers alike.
+    Units are those of predictions: of the answer, or people out of 100. `columns` are answers, as distances from the
+    others' average; for yes or no they are no and yes, −1 and 1. `rows` are surprises, each with the pay of these
+    answers. `predictions` are the pay of a prediction that is exact, off by `apart`, and off by `far`. `judged` is
+    whether implausible averages pay all answers alike.
     """
     beliefs = study.levels
     if not isinstance(mechanism, AskedRelease) or beliefs is None:
         return None
     unit = _unit(study)
-    # Who will take part is not known: as if their features were in the middle.
+    # The others' features are unknown beforehand, so the middle ones stand for them.
     middle = np.eye(1, beliefs.dimension)[0] / beliefs.scale
     slope = float(beliefs.slopes(x, middle)[0])
-    answers = ENDS if beliefs.strict else tuple(SCALE * part for part in APART)
+    answers = ENDS if beliefs.strict else tuple(SCALE * part for part in DISTANCES)
     surprise = float(f"{mechanism.clip * unit / 2:.1g}")
     return {
         "base": mechanism.base_payment,
         "clip": mechanism.clip * unit,
         "columns": answers if beliefs.strict else tuple(y * unit for y in answers),
         "rows": [
-            (told, [_pay_at(mechanism, _score(mechanism, slope, y, 0.0, told / unit)) for y in answers])
-            for told in (-surprise, 0.0, surprise)
+            (shift, [_pay_at(mechanism, _score(mechanism, slope, y, 0.0, shift / unit)) for y in answers])
+            for shift in (-surprise, 0.0, surprise)
         ],
         "apart": unit / 2,
         "far": unit,
@@ -282,11 +282,11 @@ def stakes_at(mechanism: object, study: Study, x: Floats) -> Shown | None:
 
 
 def earned(mechanism: object, study: Study, found: Verdict) -> Shown | None:
-    """How one payment came about, recomputed; None where nobody is asked what the others will say.
+    """The steps of one payment, recomputed; None where no predictions are asked for.
 
-    The others' averages, the surprise and what it is cut to are in units of predictions; from `limit` on all is on the
-    scale of answers from −1 to 1. `peer` is what the others' answers predict of people like her, cut to the scale, and
-    `average` of everybody; `weight` is w, of the square of how far a prediction is off.
+    The others' averages, the surprise and its limit `clip` are in units of predictions; from `limit` on, all is on the
+    scale of answers from −1 to 1. `peer` is the peer prediction, clipped to the scale, and `average` the others'
+    average; `weight` is w, the weight of a prediction's squared error.
     """
     if not isinstance(mechanism, AskedRelease):
         return None
@@ -314,7 +314,7 @@ def earned(mechanism: object, study: Study, found: Verdict) -> Shown | None:
 
 
 def _unit(study: Study) -> float:
-    """Half the scale of predictions."""
+    """Half the width of the scale of predictions."""
     low, high = study.prediction_range
     return (high - low) / 2
 
@@ -329,5 +329,5 @@ def _pay_at(mechanism: AskedRelease, scored: float) -> float:
 
 
 def _prediction_pay(mechanism: AskedRelease, off: float) -> float:
-    """What a prediction that is off by so much earns, half the scale being 1."""
+    """The pay of a prediction with the error `off`, in units of half the scale."""
     return mechanism.prediction_weight * (SCALE**2 - off * off)

@@ -1,8 +1,8 @@
-"""Signing in by an OpenID provider, to accounts that the operator has made: nobody can make her own.
+"""Signing in through an OpenID provider, to existing accounts only: nobody can register.
 
-The provider is asked for a code (with PKCE, state and nonce), and the code is exchanged for a signed token that says
-who came. What a sign-in was begun with stands in a cookie of the browser that began it, so that any process can finish
-it, and no other browser. The provider is asked on the event loop: one that is slow takes no thread.
+This is the authorization code flow with PKCE, state and nonce: the code is exchanged for a signed ID token. The
+parameters of a sign-in are kept in a cookie, so that any process can finish it, but no other browser. Requests to the
+provider run on the event loop, so that a slow provider takes no thread.
 """
 
 from __future__ import annotations
@@ -35,26 +35,26 @@ from truthful.store.audit_log import note_refused_sign_in
 
 router = APIRouter()
 BACK = "/sign-in/openid/back"
-#: The cookie of a sign-in under way, and the seconds it has.
-BEGUN, BEGUN_SECONDS = "openid", 600
-#: Seconds to wait for the provider, how long to believe what it says of itself, and how far clocks may differ.
-PATIENCE, BELIEVED, LEEWAY = 10.0, 3600.0, 60
-#: Sign-ins that may wait for the provider at a time.
-MOST = 20
-#: Signatures with a key that only the provider has.
+#: The cookie of a sign-in under way, and its lifetime in seconds.
+ATTEMPT, ATTEMPT_SECONDS = "openid", 600
+#: In seconds: the timeout for the provider, how long its metadata is cached, and how far clocks may differ.
+PATIENCE, METADATA_SECONDS, LEEWAY = 10.0, 3600.0, 60
+#: The most sign-ins that wait for the provider at a time.
+MOST_WAITING = 20
+#: Accepted signature algorithms: asymmetric ones only.
 SIGNED = ["RS256", "RS384", "RS512", "PS256", "PS384", "PS512", "ES256", "ES384", "ES512", "EdDSA", "Ed25519"]
 
 
 class NotSignedIn(Exception):
-    """The text that says why, and the status of its page."""
+    """A failed sign-in: the key of the text that says why, and the status of its page."""
 
     def __init__(self, key: str, status: int = 403) -> None:
         super().__init__(key)
         self.key, self.status = key, status
 
 
-class Begun(NamedTuple):
-    """What a sign-in was begun with: what the provider gives back, puts in its token, and asks for with the code."""
+class SignInAttempt(NamedTuple):
+    """The parameters of a sign-in: its state, its nonce, and its PKCE verifier."""
 
     state: str
     nonce: str
@@ -63,7 +63,7 @@ class Begun(NamedTuple):
 
 @dataclass(frozen=True)
 class VouchedIdentity:
-    """Who came, as the provider vouches for it; `email` only if it has verified the address."""
+    """An identity that the provider vouches for; `email` only if the provider has verified it."""
 
     issuer: str
     subject: str
@@ -71,40 +71,43 @@ class VouchedIdentity:
 
 
 class OpenId:
-    """A provider, and what it says of itself."""
+    """A client of one provider, with the provider's metadata and keys."""
 
     def __init__(self, provider: Provider, origin: str) -> None:
         self._provider, self._back = provider, f"{origin}{BACK}"
         self._metadata: dict[str, Any] = {}
         self._keys: KeySet | None = None
-        self._read, self._under_way = -BELIEVED, 0
+        self._read_at, self._under_way = -METADATA_SECONDS, 0
 
-    async def begin(self, begun: Begun) -> str:
-        """The provider's address to go to."""
-        async with self._asking() as client:
-            endpoint = (await self._described(client))["authorization_endpoint"]
+    async def begin(self, attempt: SignInAttempt) -> str:
+        """The provider's address to redirect the browser to."""
+        async with self._client() as client:
+            endpoint = (await self._load_metadata(client))["authorization_endpoint"]
             address, _ = client.create_authorization_url(
-                endpoint, state=begun.state, nonce=begun.nonce, code_verifier=begun.verifier
+                endpoint, state=attempt.state, nonce=attempt.nonce, code_verifier=attempt.verifier
             )
             return str(address)
 
-    async def finish(self, code: str, begun: Begun) -> VouchedIdentity:
-        """Exchange a code for who came."""
-        async with self._asking() as client:
-            said = await self._described(client)
+    async def finish(self, code: str, attempt: SignInAttempt) -> VouchedIdentity:
+        """Exchange a code for the identity that signed in."""
+        async with self._client() as client:
+            metadata = await self._load_metadata(client)
             token = await client.fetch_token(
-                said["token_endpoint"],
+                metadata["token_endpoint"],
                 grant_type="authorization_code",
                 code=code,
-                code_verifier=begun.verifier,
+                code_verifier=attempt.verifier,
             )
-            claims = await self._claims(client, str(token.get("id_token", "")), begun.nonce)
-            if "email" not in claims and "userinfo_endpoint" in said:
-                claims = {**await self._more(client, said["userinfo_endpoint"], claims["sub"]), **claims}
+            claims = await self._claims(client, str(token.get("id_token", "")), attempt.nonce)
+            if "email" not in claims and "userinfo_endpoint" in metadata:
+                claims = {
+                    **await self._userinfo(client, metadata["userinfo_endpoint"], claims["sub"]),
+                    **claims,
+                }
         return read_identity(claims)
 
     async def _claims(self, client: AsyncOAuth2Client, token: str, nonce: str) -> dict[str, Any]:
-        """What the token says, once its signature holds; keys are read again if it does not, as they may be new."""
+        """The verified claims of a token. If verification fails, the keys are fetched again once: they may be new."""
         for again in (False, True):
             if self._keys is None or again:
                 keys: Any = await _json(client, self._metadata["jwks_uri"])
@@ -114,26 +117,26 @@ class OpenId:
             except JoseError:
                 if again:
                     raise
-        raise AssertionError  # the second try has returned or raised
+        raise AssertionError  # the second attempt has returned or raised
 
-    async def _more(self, client: AsyncOAuth2Client, endpoint: str, subject: str) -> dict[str, Any]:
-        """What the provider says of her apart from the token, if it is of her."""
-        said = await _json(client, endpoint, withhold_token=False)
-        return said if said.get("sub") == subject else {}
+    async def _userinfo(self, client: AsyncOAuth2Client, endpoint: str, subject: str) -> dict[str, Any]:
+        """The claims of the userinfo endpoint, if they are about the same subject."""
+        claims = await _json(client, endpoint, withhold_token=False)
+        return claims if claims.get("sub") == subject else {}
 
-    async def _described(self, client: AsyncOAuth2Client) -> dict[str, Any]:
-        if time.monotonic() - self._read >= BELIEVED:
+    async def _load_metadata(self, client: AsyncOAuth2Client) -> dict[str, Any]:
+        if time.monotonic() - self._read_at >= METADATA_SECONDS:
             issuer = self._provider.issuer
-            said = await _json(client, f"{issuer.rstrip('/')}/.well-known/openid-configuration")
-            if said.get("issuer") != issuer:
+            metadata = await _json(client, f"{issuer.rstrip('/')}/.well-known/openid-configuration")
+            if metadata.get("issuer") != issuer:
                 raise ValueError("another issuer")
-            self._metadata, self._keys, self._read = said, None, time.monotonic()
+            self._metadata, self._keys, self._read_at = metadata, None, time.monotonic()
         return self._metadata
 
     @asynccontextmanager
-    async def _asking(self) -> AsyncIterator[AsyncOAuth2Client]:
-        """A client of the provider. What goes wrong with it is a sentence, and what it said of itself is read again."""
-        if self._under_way >= MOST:
+    async def _client(self) -> AsyncIterator[AsyncOAuth2Client]:
+        """An HTTP client of the provider. Errors become NotSignedIn; after a failure the metadata are fetched again."""
+        if self._under_way >= MOST_WAITING:
             raise Busy(503)
         self._under_way += 1
         try:
@@ -151,7 +154,7 @@ class OpenId:
         except JoseError:
             raise NotSignedIn("signing.openid_wrong") from None
         except (httpx2.HTTPError, ValueError, KeyError, TypeError):
-            self._read = -BELIEVED
+            self._read_at = -METADATA_SECONDS
             raise NotSignedIn("signing.openid_down", 503) from None
         finally:
             self._under_way -= 1
@@ -160,14 +163,14 @@ class OpenId:
 async def _json(client: AsyncOAuth2Client, address: str, *, withhold_token: bool = True) -> dict[str, Any]:
     answer = await client.request("GET", address, withhold_token=withhold_token)
     answer.raise_for_status()
-    said = answer.json()
-    if not isinstance(said, dict):
+    record = answer.json()
+    if not isinstance(record, dict):
         raise ValueError("no record")
-    return said
+    return record
 
 
 def read_claims(token: str, keys: KeySet, provider: Provider, nonce: str) -> dict[str, Any]:
-    """What a token says, if the provider signed it for us, for this sign-in, and it has not expired."""
+    """The claims of a token, if it is signed by the provider, for us and this sign-in, and not expired."""
     claims = jwt.decode(token, keys, algorithms=SIGNED).claims
     needed = JWTClaimsRegistry(
         leeway=LEEWAY,
@@ -193,35 +196,37 @@ def read_identity(claims: Mapping[str, Any]) -> VouchedIdentity:
 
 @router.get("/sign-in/openid")
 async def begin(visit: Visitor) -> Response:
-    """To the provider. It is a link and no form, because our policy lets forms be sent to ourselves alone."""
-    begun = Begun(*(secrets.token_urlsafe(32) for _ in range(3)))
+    """Redirect to the provider. This is a link, not a form, because our policy allows forms to our own pages only."""
+    attempt = SignInAttempt(*(secrets.token_urlsafe(32) for _ in range(3)))
     try:
-        address = await _openid(visit).begin(begun)
+        address = await _openid(visit).begin(attempt)
     except NotSignedIn as problem:
         return _refuse(visit, problem)
     response = RedirectResponse(address, 303)
-    visit.keep(response, cookie_name(visit.service, BEGUN), ".".join(begun), BEGUN_SECONDS)
+    visit.keep(response, cookie_name(visit.service, ATTEMPT), ".".join(attempt), ATTEMPT_SECONDS)
     return response
 
 
 @router.get(BACK)
 async def come_back(visit: Visitor, state: str = "", code: str = "", error: str = "") -> Response:
-    """From the provider: whoever it vouches for is signed in, if the operator has made her an account."""
-    kept = visit.request.cookies.get(cookie_name(visit.service, BEGUN), "").split(".")
+    """The return from the provider: sign in the account of the identity it vouches for, if there is one."""
+    kept = visit.request.cookies.get(cookie_name(visit.service, ATTEMPT), "").split(".")
     try:
-        if len(kept) != len(Begun._fields) or not hmac.compare_digest(kept[0].encode(), state.encode()):
+        if len(kept) != len(SignInAttempt._fields) or not hmac.compare_digest(
+            kept[0].encode(), state.encode()
+        ):
             raise NotSignedIn("signing.openid_stale", 400)
         if error or not code:
             raise NotSignedIn("signing.openid_denied")
-        identity = await _openid(visit).finish(code, Begun(*kept))
-        response = await visit.service.pools.known.run(partial(_let_in, visit, identity))
+        identity = await _openid(visit).finish(code, SignInAttempt(*kept))
+        response = await visit.service.pools.known.run(partial(_sign_in, visit, identity))
     except NotSignedIn as problem:
         response = _refuse(visit, problem)
-    visit.remove(response, cookie_name(visit.service, BEGUN))
+    visit.remove(response, cookie_name(visit.service, ATTEMPT))
     return response
 
 
-def _let_in(visit: Visit, identity: VouchedIdentity) -> Response:
+def _sign_in(visit: Visit, identity: VouchedIdentity) -> Response:
     with visit.writing() as session:
         found = accounts.find_by_identity(session, identity.issuer, identity.subject, identity.email)
         if found is None:

@@ -1,8 +1,8 @@
-"""What every page is made with: the reader's language and its texts, numbers as she writes them, templates, answers.
+"""The common parts of all pages: the reader's language, its texts and number formats, templates, responses.
 
-All words that people read stand in one catalogue for each language: the files of texts/en, of texts/de. A key begins
-with its file's name, as in `participant.consent`. A text is plain: markup belongs to templates. `{name}` in it stands
-for a value. Where a number decides, a text has forms (`one`, `other`), chosen by the language's own rule.
+Each language has one catalogue of texts: the files of texts/en, texts/de. A key begins with its file's name, as in
+`participant.consent`. Texts are plain; markup belongs to templates. `{name}` stands for a value. Texts that depend on a
+number have plural forms (`one`, `other`), chosen by the language's rule.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ from truthful.store.database import Database
 from truthful.version import __version__
 
 ENGLISH = "en"
-#: Characters of an Accept-Language header that are read.
+#: The number of characters read of an Accept-Language header.
 LONGEST_ACCEPTED = 500
 
 
@@ -57,11 +57,11 @@ class Texts:
 
     @cached_property
     def name(self) -> str:
-        """What the language calls itself."""
+        """The language's own name for itself."""
         return (self.locale.get_display_name() or self.language).capitalize()
 
     def __call__(self, key: str, count: int | None = None, **values: Any) -> str:
-        """The text of this key, with its values."""
+        """The text of a key with values filled in; `count` chooses the plural form."""
         text: Any = self.texts
         for part in key.split("."):
             text = text[part]
@@ -73,7 +73,7 @@ class Texts:
 
 @cache
 def languages() -> dict[str, Texts]:
-    """Every language there is, English first."""
+    """All languages, English first."""
     folder = resources.files("truthful.service").joinpath("texts")
     found = {}
     for part in sorted(folder.iterdir(), key=lambda part: (part.name != ENGLISH, part.name)):
@@ -83,7 +83,7 @@ def languages() -> dict[str, Texts]:
 
 
 def choose_language(cookie: str | None, accepted: str) -> Texts:
-    """The language somebody chose, or else the best of those her browser accepts, or English."""
+    """The language chosen by cookie, else the best one that the browser accepts, else English."""
     known = languages()
     return known[cookie] if cookie in known else _accepted_language(accepted[:LONGEST_ACCEPTED])
 
@@ -100,7 +100,7 @@ def _accepted_language(accepted: str) -> Texts:
 
 
 def _preference(part: str) -> tuple[str, float]:
-    """A language of an Accept-Language header and its weight."""
+    """A language of an Accept-Language header, with its weight."""
     tag, _, weight = part.strip().partition(";q=")
     try:
         return tag, float(weight or 1)
@@ -109,7 +109,7 @@ def _preference(part: str) -> tuple[str, float]:
 
 
 def money(amount: Decimal | float, currency: str, locale: Locale, digits: int | None = None) -> str:
-    """An amount with its currency; `digits` after the point if more than its coins have are to be seen."""
+    """An amount with its currency, to the currency's coins or to `digits` decimals."""
     if digits is None:
         return str(format_currency(amount, currency, locale=locale))
     pattern = locale.currency_formats["standard"].pattern.split(";")[0]
@@ -118,16 +118,16 @@ def money(amount: Decimal | float, currency: str, locale: Locale, digits: int | 
 
 
 def small_money(amount: float, currency: str, texts: Texts) -> str:
-    """An amount that may be below the smallest coin: in cents where people count in them, else to four digits."""
-    told = cents(amount, currency)
-    if told is None:
+    """An amount that may be below the smallest coin: in cents where the currency has them, else to four decimals."""
+    small = cents(amount, currency)
+    if small is None:
         return money(amount, currency, texts.locale, 4 if amount < 1 else None)
     words = texts("shared.cents") if HUNDREDTHS[currency] == "cents" else texts("shared.pence")
-    return f"{number(told, texts.locale)} {words}"
+    return f"{number(small, texts.locale)} {words}"
 
 
 def number(value: float, locale: Locale) -> str:
-    """A number with the digits that it has, up to fifteen."""
+    """A number with all its digits, up to fifteen."""
     return str(format_decimal(Decimal(f"{value:.15g}"), format="#,##0.###############", locale=locale))
 
 
@@ -150,7 +150,7 @@ def day(time: date, locale: Locale) -> str:
 
 
 def read_number(text: str, locale: Locale) -> float | None:
-    """The number that somebody typed, in her language or plainly; None if it is none."""
+    """Parse a number typed in the reader's language or in plain form; None if it is none."""
     words = text.strip().replace("\u2212", "-").replace(" ", "").replace("\u00a0", "").replace("\u202f", "")
     try:
         value = float(parse_decimal(words, locale=locale, strict=True))
@@ -160,7 +160,7 @@ def read_number(text: str, locale: Locale) -> float | None:
 
 
 def plain_number(text: str) -> float | None:
-    """A number as 1234.5 or 1e-3, in any language; None if it is none."""
+    """Parse a number such as 1234.5 or 1e-3, whatever the language; None if it is none."""
     try:
         value = float(text) if text.isascii() and "_" not in text else math.nan
     except ValueError:
@@ -168,7 +168,7 @@ def plain_number(text: str) -> float | None:
     return value + 0.0 if math.isfinite(value) else None  # -0 is 0
 
 
-#: The cookie of a chosen language, and seconds that cookies last.
+#: The cookie of the chosen language, and the lifetime of lasting cookies in seconds.
 LANGUAGE, YEAR = "language", 31_536_000
 
 _TEMPLATES = Environment(
@@ -194,7 +194,7 @@ class Service:
 
     @cached_property
     def logo(self) -> tuple[bytes, str] | None:
-        """The picture beside the name of whoever asks, as it is when the service starts."""
+        """The organisation's logo, read once when the service starts."""
         return self.locations.logo()
 
     @property
@@ -203,12 +203,12 @@ class Service:
 
 
 def language(request: Request) -> Texts:
-    """The words of the reader's language."""
+    """The texts in the reader's language."""
     return choose_language(request.cookies.get(LANGUAGE), request.headers.get("accept-language", ""))
 
 
 def page(request: Request, template: str, *, status: int = 200, **values: Any) -> HTMLResponse:
-    """A template as a page in the reader's language. `t` in it gives texts; values are escaped."""
+    """Render a template in the reader's language. Its `t` looks up texts; values are escaped."""
     texts = language(request)
     shown = _TEMPLATES.get_template(template).render(
         t=texts,
@@ -229,14 +229,14 @@ def page(request: Request, template: str, *, status: int = 200, **values: Any) -
 
 @dataclass(frozen=True, eq=False)
 class Visit:
-    """One request, at the service that it has come to."""
+    """A request together with the service that handles it."""
 
     request: Request
     service: Service
 
     @property
     def who(self) -> str:
-        """The name of whoever has signed in."""
+        """The name of the signed-in account, or ''."""
         return ""
 
     @property
@@ -256,14 +256,14 @@ class Visit:
         return page(self.request, template, status=status, **values)
 
     def remove(self, response: Response, name: str, path: str = "/") -> None:
-        """Remove a cookie that was kept."""
+        """Delete a cookie set by `keep`."""
         secure = self.service.settings.secure
         response.delete_cookie(name, path, secure=secure, httponly=True, samesite="lax")
 
     def keep(
         self, response: Response, name: str, value: str, seconds: int | None = None, path: str = "/"
     ) -> None:
-        """Set a cookie that no script reads and no other site sends; without `seconds`, until the browser ends."""
+        """Set a cookie hidden from scripts and other sites' forms; without `seconds`, for this browser session."""
         secure = self.service.settings.secure
         response.set_cookie(
             name, value, max_age=seconds, path=path, secure=secure, httponly=True, samesite="lax"
@@ -271,7 +271,7 @@ class Visit:
 
 
 async def _visit(request: Request) -> Visit:
-    """Asynchronous because it waits for nothing: no thread is needed."""
+    """Asynchronous because it never blocks: a plain function would take a thread."""
     return Visit(request, request.app.state.service)
 
 
@@ -280,7 +280,7 @@ Visitor = Annotated[Visit, Depends(_visit)]
 
 
 class TurnedAway(HTTPException):
-    """A request that no page gets to see; `key` is the text that says why."""
+    """A request refused before any page handles it; `key` names the text with the reason."""
 
     def __init__(self, status: int, key: str, **values: Any) -> None:
         super().__init__(status)
@@ -292,15 +292,15 @@ class TurnedAway(HTTPException):
 
 
 def go(path: str) -> RedirectResponse:
-    """After a form: show that page. A reload then sends nothing again."""
+    """Redirect to a page after a form, so that a reload sends nothing again."""
     return RedirectResponse(path, 303)
 
 
-#: Their style and nothing else: no script, no other file, no form, no frame.
+#: The policy of reports and pictures: inline styles, but no scripts, other files, forms or frames.
 STYLED = "default-src 'none'; style-src 'unsafe-inline'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
 HTML, SVG = "text/html", "image/svg+xml"
 TOML = "application/toml; charset=utf-8"
-#: What files to keep are, by the end of their names.
+#: The media types of downloads, by file name extension.
 KINDS = {
     "csv": "text/csv",
     "txt": "text/plain",
@@ -322,5 +322,5 @@ def download(content: str | bytes, name: str) -> Response:
 
 
 def picture_response(content: str | bytes, kind: str) -> Response:
-    """A picture or a report, shown as it is."""
+    """A picture or report, displayed by the browser under a strict policy."""
     return Response(content, media_type=kind, headers={"Content-Security-Policy": STYLED})

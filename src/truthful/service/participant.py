@@ -1,10 +1,10 @@
-"""A participant's pages: one personal link, from the invitation to a payment she can check.
+"""A participant's pages behind her personal link, from the invitation to a payment that she can check.
 
-Opening the link shows how she stands and changes nothing: previews and scanners open links too. Every move is a form,
-may be sent twice, and ends when the study closes; after a move that came too late the page says so.
+Opening the link changes nothing, because mail scanners open links too. Every move is a form that may be sent twice and
+is refused once the study has closed; then the page says so.
 
-The link comes from the analyst, so it is not enough to see an answer or a payment. That takes a code, which a browser
-gets as a cookie when she consents; in another browser she types it in.
+The analyst hands out the links, so a link alone does not show an answer or a payment. That takes a code, which her
+browser gets as a cookie when she consents; in another browser she types it in.
 """
 
 from __future__ import annotations
@@ -38,11 +38,11 @@ from truthful.release import Receipt, read_release, verify
 from truthful.scoring import PAYMENT_STEPS
 from truthful.service.asking import (
     LONGEST,
-    Said,
+    ParsedAnswer,
     Wrong,
     as_typed,
     number_signs,
-    read_said,
+    parse_answer,
     shown_choices,
     shown_features,
     slider_steps,
@@ -52,16 +52,16 @@ from truthful.service.offer import bonus_at, earned, make_offer
 from truthful.service.pages import LANGUAGE, YEAR, Visit, download, go, language, plain_number
 from truthful.store import answers, roster
 from truthful.store.answers import NotHers, OpenedAnswer, TooLate
-from truthful.store.studies import ENDED, TOLD, NotNow, OpenedDue, Unknown
+from truthful.store.studies import ENDED, RECEIPT_STEPS, NotNow, OpenedDue, Unknown
 from truthful.store.tables import Player, State, StoredStudy
 
 
 @dataclass(frozen=True)
 class ParticipantView:
-    """A player, her study, and what she has in it so far; `code` is what this browser brings.
+    """A player, her study, and her answer and payment so far; `code` comes from this browser.
 
-    A browser without her code is told what anybody who has the link may know: that she is invited, or that the study
-    has closed. So who hands out links does not learn from them what she said, nor whether.
+    Without her code a browser sees only what anybody with the link may know: that she is invited, or that the study has
+    closed. So the analyst, who hands out the links, cannot learn her answer, nor whether there is one.
     """
 
     link: str
@@ -91,7 +91,7 @@ class ParticipantView:
 
     @property
     def over(self) -> bool:
-        """Whether her study is open although its deadline is over: too few had answered."""
+        """Whether the deadline has passed, which leaves a study open if too few had answered."""
         return self.stored.deadline is not None and self.stored.deadline <= datetime.now(UTC)
 
     @property
@@ -106,14 +106,14 @@ class ParticipantView:
 
     @property
     def release(self) -> str:
-        """The release she is paid by, as it is published. Before the study is settled there is none."""
+        """The release that her payment follows from. Before the study is settled there is none."""
         if not self.knows or self.due is None or self.stored.release is None:
             raise Unknown("Nothing is settled.")
         return self.stored.release
 
     @property
     def receipt(self) -> Receipt:
-        """What `truthful verify` takes, and nobody but her gets. Of a study that was cancelled there is none."""
+        """Her receipt, for `truthful verify` and for her alone. A cancelled study has none."""
         if self.answer is None or self.owed.leverage is None:
             raise Unknown("Nothing was settled.")
         return Receipt(
@@ -122,16 +122,16 @@ class ParticipantView:
             report=self.answer.value,
             prediction=self.answer.prediction,
             payment=self.owed.millionths / PAYMENT_STEPS,
-            **{name: getattr(self.owed, name) for name in TOLD},
+            **{name: getattr(self.owed, name) for name in RECEIPT_STEPS},
         )
 
 
 def explain_payment(view: ParticipantView) -> dict[str, Any]:
-    """What she is paid, in coins of 10^-digits and exactly, and how that came about, from the release and her record.
+    """Her payment, in coins of 10^-digits and exactly, and its steps, recomputed from the release and her receipt.
 
-    It is verified if the exact amount follows from both, and the coins are those next to it. `taken` is whether two
-    numbers are her receipt's, because the sums that they follow from are not published; `plausible`, whether what the
-    others say was thought possible.
+    It is verified if the exact amount follows from both and the coins are a rounding of it. `taken` is whether two
+    numbers are taken from her receipt, because the sums behind them are not published; `plausible`, whether the others'
+    answers are within the plausible range.
     """
     release, receipt, due = read_release(view.release.encode()), view.receipt, view.owed
     study, found = release.declared_study(), verify(release, receipt)
@@ -152,19 +152,19 @@ def explain_payment(view: ParticipantView) -> dict[str, Any]:
     }
 
 
-#: The cookie of her code, which is sent with her own pages alone.
+#: The cookie of her code, sent to her own pages alone.
 CODE = "code"
-#: Refusals after which her code is what helps; the page leads to its field.
+#: Refusals that her code resolves; the page leads to its field.
 CODE_NEXT = ("participant.code_wrong", "participant.not_hers")
-#: Where she is led after a code that was wrong: no page is what a form was answered with, so none is sent again.
+#: The mark of the page after a wrong code, which is reached by a redirect, so that a reload sends nothing again.
 WRONG_CODE = "wrong-code"
-#: The cookie of what she said and has not confirmed yet, for seconds.
-SAID, MINUTES = "said", 600
+#: The cookie of an answer that she has not confirmed yet, and its lifetime in seconds.
+ANSWER_COOKIE, ANSWER_SECONDS = "said", 600
 
 
 @dataclass(frozen=True, eq=False)
 class ParticipantVisit(Visit):
-    """A request with a participant's link."""
+    """A request to a participant's link."""
 
     token: str
 
@@ -173,15 +173,15 @@ class ParticipantVisit(Visit):
         return self.request.cookies.get(CODE, "")
 
     def look(self) -> ParticipantView:
-        """How she stands now."""
+        """Her current standing."""
         with self.reading() as session:
             player, stored, answer, due, code = roster.standing(session, self.token)
-        # What is due is shown once it can no longer change: it is stored in the step that makes a study settled.
+        # A payment is shown only once it is final: it is stored in the transaction that settles the study.
         owed = due if stored.state in ENDED else None
         return ParticipantView(f"/a/{self.token}", self.code, stored, player, answer, owed, code)
 
     def keep_code(self, response: Response, code: str) -> Response:
-        """Give this browser her code, for her own pages."""
+        """Set the cookie of her code, for her own pages."""
         self.keep(response, CODE, code, YEAR, f"/a/{self.token}")
         return response
 
@@ -189,28 +189,34 @@ class ParticipantVisit(Visit):
     def _review(self) -> str:
         return f"/a/{self.token}/review"
 
-    def hold_said(self, response: Response, plain: bool, answer: str, prediction: str) -> Response:
-        """Let this browser keep what was said until it is confirmed: for that page alone, and for minutes."""
+    def keep_answer(self, response: Response, plain: bool, answer: str, prediction: str) -> Response:
+        """Keep an unconfirmed answer in a cookie for the review page alone, for some minutes."""
         parts = (quote(part.strip()[: LONGEST + 1], safe="") for part in (answer, prediction))
-        self.keep(response, SAID, "&".join(("plain" if plain else "typed", *parts)), MINUTES, self._review)
+        self.keep(
+            response,
+            ANSWER_COOKIE,
+            "&".join(("plain" if plain else "typed", *parts)),
+            ANSWER_SECONDS,
+            self._review,
+        )
         return response
 
-    def held(self) -> tuple[bool, str, str] | None:
-        """What it kept: whether as plain numbers or as it was typed, the answer and the prediction."""
-        kind, *said = self.request.cookies.get(SAID, "").split("&")
-        return (kind == "plain", unquote(said[0]), unquote(said[1])) if len(said) == 2 else None
+    def kept_answer(self) -> tuple[bool, str, str] | None:
+        """The unconfirmed answer: whether in plain form or as typed, the answer and the prediction."""
+        kind, *parts = self.request.cookies.get(ANSWER_COOKIE, "").split("&")
+        return (kind == "plain", unquote(parts[0]), unquote(parts[1])) if len(parts) == 2 else None
 
-    def drop_said(self, response: Response) -> Response:
-        """Forget it. The cookie is sent with the page of the review alone, so whether there is one is not known."""
-        response.delete_cookie(SAID, self._review)
+    def drop_answer(self, response: Response) -> Response:
+        """Delete the cookie of an unconfirmed answer. Only the review page receives it, so there may be none."""
+        response.delete_cookie(ANSWER_COOKIE, self._review)
         return response
 
     def move(self, move: Callable[[Session], object], then: str = "") -> Response:
-        """Make a move, durably; if it cannot be made any more, show how she stands instead."""
+        """Make a move in one transaction; if it is refused, show her current page instead."""
         try:
             self.service.database.transact(move)
         except NotNow as problem:
-            # To the store a link that leads nowhere is too late as well; looking again tells them apart.
+            # The store treats an unknown link as too late, too; `look` raises Unknown for it.
             view = self.look()
             return self.show(view, refused=_refusal(view, problem))
         return go(f"/a/{self.token}{then}")
@@ -218,7 +224,7 @@ class ParticipantVisit(Visit):
     def show(
         self, view: ParticipantView, *, done: str = "", refused: str = "", status: int = 409
     ) -> Response:
-        """The page of how she stands; with a word on what was asked for and `refused`."""
+        """The page for her standing, with a notice if a move was `refused`."""
         values: dict[str, Any] = {"status": status, "notice": refused} if refused else {}
         values |= {"code_next": refused in CODE_NEXT and view.page in ("invited", "shut")}
         if view.page == "invited":
@@ -232,9 +238,11 @@ class ParticipantVisit(Visit):
             values |= {"owed": view.owed, "coins": in_currency(view.owed.coins, view.owed.digits)}
         return self.page_of(view, view.page, **values)
 
-    def ask_again(self, view: ParticipantView, said: Said, answer: str, prediction: str) -> Response:
-        """The question once more, with what was typed and what is wrong with it."""
-        wrong = {name: part for name, part in vars(said).items() if isinstance(part, Wrong)}
+    def ask_again(
+        self, view: ParticipantView, parsed: ParsedAnswer, answer: str, prediction: str
+    ) -> Response:
+        """The question again, with the input and its errors."""
+        wrong = {name: part for name, part in vars(parsed).items() if isinstance(part, Wrong)}
         typed = {"answer": answer.strip()[:LONGEST], "prediction": prediction.strip()[:LONGEST]}
         return self.page_of(view, "question", status=400, wrong=wrong, typed=typed)
 
@@ -245,13 +253,13 @@ class ParticipantVisit(Visit):
         given: dict[str, Any] = {
             "view": view,
             "study": study,
-            # What the analyst wrote, in her language or in another, which is then marked.
+            # The analyst's texts, in her language if there is a translation; otherwise marked as another language.
             "told": told,
             "logo": self.service.logo is not None,
             "invitation": told.invitation,
             "study_title": (told.invitation and told.invitation.title) or study.name,
             "lang": Markup(f' lang="{spoken}"') if spoken not in (None, hers) else "",
-            # Her features are the analyst's own random numbers, and no facts about her.
+            # Assigned features are random numbers of the analyst's, not facts about her.
             "assigned": bool(study.features) and study.assigned,
             "notice": None,
             "code_next": False,
@@ -274,10 +282,9 @@ Field = Annotated[str, Form()]
 
 
 class PlainRoute(APIRoute):
-    """A page of a link, whose other arguments are texts of its query and its form.
+    """A route below a participant's link whose other arguments are plain query and form fields.
 
-    FastAPI describes it, and would find out for every request anew what its arguments are, which takes longer than most
-    of these pages do.
+    FastAPI documents it, but its own parsing of arguments on each request would take longer than most of these pages.
     """
 
     def __init__(self, path: str, endpoint: Callable[..., Any], **settings: Any) -> None:
@@ -306,7 +313,7 @@ router = APIRouter(prefix="/a/{token}", route_class=PlainRoute)
 
 
 def _refusal(view: ParticipantView, problem: NotNow | None = None) -> str:
-    """The text that says why a move was not made."""
+    """The key of the text that says why a move was refused."""
     if isinstance(problem, NotHers):
         return "participant.not_hers"
     too_late = isinstance(problem, TooLate) or view.stored.state != State.OPEN
@@ -316,7 +323,7 @@ def _refusal(view: ParticipantView, problem: NotNow | None = None) -> str:
 @router.head("", include_in_schema=False)
 @router.get("")
 def show(visit: Link, done: str = "") -> Response:
-    """How she stands. It changes nothing."""
+    """The page for her standing. Opening it changes nothing."""
     view = visit.look()
     wrong = done == WRONG_CODE and not view.knows
     return visit.show(view, done=done, refused="participant.code_wrong" if wrong else "", status=200)
@@ -324,35 +331,35 @@ def show(visit: Link, done: str = "") -> Response:
 
 @router.get("/answer")
 def question(visit: Link) -> Response:
-    """The question once more, for another answer."""
+    """The question again, to change her answer."""
     view = visit.look()
     return visit.page_of(view, "question") if view.may_answer else go(view.link)
 
 
 @router.get("/withdraw")
 def confirm(visit: Link) -> Response:
-    """Asks whether she means it."""
+    """Ask her to confirm that she withdraws."""
     view = visit.look()
     return visit.page_of(view, "withdraw") if view.may_answer else go(view.link)
 
 
 @router.get("/forget")
 def forget_page(visit: Link) -> Response:
-    """Asks whether this browser is to forget her."""
+    """Ask whether to delete her cookies from this browser."""
     return visit.page_of(visit.look(), "forget")
 
 
 @router.post("/forget")
 def forget(visit: Link) -> Response:
-    """Remove her code, what she has not confirmed yet, and her language from this browser."""
+    """Delete the cookies of her code, her unconfirmed answer and her language from this browser."""
     response = go(visit.look().link)
     visit.remove(response, CODE, f"/a/{visit.token}")
     visit.remove(response, LANGUAGE)
-    return visit.drop_said(response)
+    return visit.drop_answer(response)
 
 
 def go_back(visit: Link) -> Response:
-    """Where forms are sent to there is nothing to see; who changes her language there comes here."""
+    """Redirect a GET of a form's address, as after changing the language there, to her page."""
     return go(visit.look().link)
 
 
@@ -362,7 +369,7 @@ for _move in ("consent", "dispute", "undispute", "submit", "code"):
 
 @router.post("/consent")
 def consent(visit: Link) -> Response:
-    """She takes part, and her browser gets her code."""
+    """Consent, and set the cookie of her code."""
     given = []
     response = visit.move(
         lambda session: given.append(answers.consent(session, visit.token, visit.code)), "?done=consented"
@@ -372,7 +379,7 @@ def consent(visit: Link) -> Response:
 
 @router.post("/code")
 async def enter_code(visit: Link, code: Field = "") -> Response:
-    """Her code, typed in another browser than the one she consented in.
+    """Check her code, typed in a browser other than the one she consented in.
 
     Attempts are counted before a thread is taken.
     """
@@ -392,78 +399,81 @@ def _check_code(visit: ParticipantVisit, code: str) -> Response:
 
 @router.post("/dispute")
 def dispute(visit: Link) -> Response:
-    """Her features are wrong."""
+    """Dispute her features."""
     return visit.move(lambda session: answers.dispute(session, visit.token, True, visit.code))
 
 
 @router.post("/undispute")
 def undispute(visit: Link) -> Response:
-    """They are right after all."""
+    """End the dispute of her features."""
     return visit.move(lambda session: answers.dispute(session, visit.token, False))
 
 
 @router.post("/review")
 def hold(visit: Link, answer: Field = "", prediction: Field = "") -> Response:
-    """What she said is given back to her browser, for the page that shows it. Nothing is stored here.
+    """Keep her input in a cookie for the review page, without storing it here.
 
-    Browsers that run scripts show it themselves, and do not send it before she confirms it.
+    Browsers with scripts show the review themselves, and send nothing before she confirms.
     """
     view = visit.look()
     if not view.may_answer:
         return visit.show(view, refused=_refusal(view))
-    said = read_said(answer, prediction, visit.plan(view.stored.id).study, visit.locale)
-    plain = said.fits and (repr(said.answer), "" if said.prediction is None else repr(said.prediction))
-    return visit.hold_said(go(f"{view.link}/review"), bool(plain), *(plain or (answer, prediction)))
+    parsed = parse_answer(answer, prediction, visit.plan(view.stored.id).study, visit.locale)
+    plain = parsed.fits and (
+        repr(parsed.answer),
+        "" if parsed.prediction is None else repr(parsed.prediction),
+    )
+    return visit.keep_answer(go(f"{view.link}/review"), bool(plain), *(plain or (answer, prediction)))
 
 
 @router.get("/review")
 def review(visit: Link) -> Response:
-    """Her answer, and her prediction if she is asked for one, as they were understood; or what is wrong with them."""
-    view, held = visit.look(), visit.held()
-    if held is None or not view.may_answer:
+    """Show her answer and prediction as understood, to be confirmed; or the question again, with their errors."""
+    view, unconfirmed = visit.look(), visit.kept_answer()
+    if unconfirmed is None or not view.may_answer:
         return go(view.link)
-    plain, answer, prediction = held
+    plain, answer, prediction = unconfirmed
     locale, study = visit.locale, visit.plan(view.stored.id).study
-    said = read_said(answer, prediction, study, None if plain else locale)
-    if not said.fits:
-        return visit.ask_again(view, said, answer, prediction)
-    return visit.page_of(view, "review", said=said, typed=lambda value: as_typed(value, locale))
+    parsed = parse_answer(answer, prediction, study, None if plain else locale)
+    if not parsed.fits:
+        return visit.ask_again(view, parsed, answer, prediction)
+    return visit.page_of(view, "review", said=parsed, typed=lambda value: as_typed(value, locale))
 
 
 @router.post("/submit")
 def submit(visit: Link, answer: Field = "", prediction: Field = "") -> Response:
-    """Her answer, as 1234.5 in every language; yes is 1 and no is 0. It counts once this has been answered.
+    """Store her answer, as 1234.5 in every language; yes is 1 and no is 0. It counts once the response has arrived.
 
-    So does her prediction of the others' answers; where none is asked for, none is taken.
+    The same holds for her prediction, which is refused where none is asked for.
     """
     value, predicted = plain_number(answer), plain_number(prediction)
 
     def fits(study_id: str) -> bool:
-        said = read_said(answer, prediction, visit.plan(study_id).study)
-        return said.fits and said.prediction == predicted
+        parsed = parse_answer(answer, prediction, visit.plan(study_id).study)
+        return parsed.fits and parsed.prediction == predicted
 
     if value is not None:
         with suppress(answers.Unfit):
             moved = visit.move(
                 lambda session: answers.submit(session, visit.token, value, visit.code, fits, predicted)
             )
-            return visit.drop_said(moved)
+            return visit.drop_answer(moved)
     view = visit.look()
     if not view.may_answer:
         return visit.show(view, refused=_refusal(view))
-    said = read_said(answer, prediction, visit.plan(view.stored.id).study)
-    return visit.ask_again(view, said, answer, prediction)
+    parsed = parse_answer(answer, prediction, visit.plan(view.stored.id).study)
+    return visit.ask_again(view, parsed, answer, prediction)
 
 
 @router.post("/withdraw")
 def withdraw(visit: Link) -> Response:
     moved = visit.move(lambda session: answers.withdraw(session, visit.token, visit.code), "?done=withdrawn")
-    return visit.drop_said(moved)
+    return visit.drop_answer(moved)
 
 
 @router.get("/code.txt")
 def code_file(visit: Link) -> Response:
-    """Her code to keep, without the link: whoever finds the file can do nothing with it alone."""
+    """Her code as a file to keep, without the link: on its own it is useless to a finder."""
     view = visit.look()
     if not view.knows:
         return go(view.link)
@@ -475,11 +485,11 @@ def code_file(visit: Link) -> Response:
 
 @router.get("/receipt.json")
 def receipt(visit: Link) -> Response:
-    """What she needs, with the release, to compute her payment again."""
+    """Her receipt, with which she can recompute her payment from the release."""
     return download(pretty_json(visit.look().receipt.record()), "receipt.json")
 
 
 @router.get("/release.json")
 def release(visit: Link) -> Response:
-    """The release she is paid by, also before it is public."""
+    """The release that her payment follows from, also before it is published."""
     return download(visit.look().release, "release.json")

@@ -1,7 +1,7 @@
-"""The payer's pages: who is paid how much, as files, in every settled study that names her, and nothing else.
+"""The payer's pages: players and amounts, as files, of every settled study that names her, and nothing else.
 
-Where a study declares that whoever asks also pays, its analysts see them. Amounts are in coins that exist, as they were
-rounded when the study was settled. A file is fetched by a form, because fetching it is written to the log.
+Where a study declares that the asker also pays, its analysts see these pages. Amounts are in whole coins, as rounded by
+the settlement. Files are downloaded by a POST, because each download is logged.
 """
 
 from __future__ import annotations
@@ -28,13 +28,13 @@ from truthful.store.studies import NotNow, Unknown
 from truthful.store.tables import Role, StoredStudy
 
 router = APIRouter()
-#: What the first column of a file of ids may be called.
+#: Recognised headings of the first column of a file of ids.
 HEADINGS = ("player", "id", "WorkerId", "Participant id")
-#: An analyst may be one where her study says so; each page looks which studies these are.
+#: Any signed-in account: analysts can be payers too, so each page checks which studies an account may pay for.
 Paying = Annotated[SignedIn, Depends(signed_in)]
 
-#: What the log says of each.
-TAKEN = {
+#: The audit log's words for each kind of file.
+DOWNLOAD_EVENTS = {
     Kind.CSV: "took the payment file",
     Kind.PROLIFIC: "took the Prolific file",
     Kind.MTURK: "took the MTurk file",
@@ -43,7 +43,7 @@ TAKEN = {
 
 @dataclass(frozen=True)
 class StudyBill(Bill):
-    """What a settled study owes."""
+    """The payments that a settled study owes."""
 
     stored: StoredStudy
 
@@ -55,12 +55,16 @@ def _bill(session: Session, locations: Locations, stored: StoredStudy) -> StudyB
 
 
 def _payable(session: Session, visit: SignedIn) -> dict[str, StoredStudy]:
-    """The settled studies of which she may see amounts: those she is let into, if she pays there."""
+    """The settled studies whose amounts she may see: those she has access to and pays for."""
     hers = {one.id: one for one in studies.everything(session, visit.account) if one.state in studies.ENDED}
     if visit.account.role == Role.PAYER:
         return hers
     invited = {study_id: visit.plan(study_id).study.declared.invitation for study_id in hers}
-    return {study_id: hers[study_id] for study_id, told in invited.items() if told and told.asker_pays}
+    return {
+        study_id: hers[study_id]
+        for study_id, invitation in invited.items()
+        if invitation and invitation.asker_pays
+    }
 
 
 def _settled_bill(visit: SignedIn, study_id: str) -> StudyBill:
@@ -79,12 +83,12 @@ def payments(visit: Paying) -> Response:
         ended = list(_payable(session, visit).values())
         bills = [_bill(session, visit.service.locations, stored) for stored in ended if not stored.erased]
         unsent = {bill.stored.id: studies.count_unsent(session, bill.stored.id) for bill in bills}
-    erased = [_erased(visit, stored) for stored in ended if stored.erased]
+    erased = [_erased_totals(visit, stored) for stored in ended if stored.erased]
     return visit.page("payer/payments.html", bills=bills, unsent=unsent, erased=erased)
 
 
-def _erased(visit: SignedIn, stored: StoredStudy) -> dict[str, Any]:
-    """What is known of the payments of a study whose people's data were erased."""
+def _erased_totals(visit: SignedIn, stored: StoredStudy) -> dict[str, Any]:
+    """The totals of a study whose people's data were erased."""
     totals = stored.totals or {}
     paid = in_currency(totals["coins"], totals["digits"])
     currency = visit.plan(stored.id).study.currency
@@ -96,7 +100,7 @@ def study_payments(visit: Paying, study_id: str) -> Response:
     with visit.reading() as session:
         stored = _payable(session, visit).get(study_id)
     if stored is not None and stored.erased:
-        return visit.page("payer/erased.html", gone=_erased(visit, stored))
+        return visit.page("payer/erased.html", gone=_erased_totals(visit, stored))
     return _study_page(visit, _settled_bill(visit, study_id))
 
 
@@ -111,7 +115,7 @@ def _study_page(visit: SignedIn, bill: StudyBill, problem: str | None = None) ->
 
 @router.post("/payments/{study_id}/sent")
 async def mark_sent(visit: Paying, study_id: str) -> Response:
-    """Payments that were sent are marked: all, or those of an uploaded file of ids. People are told when."""
+    """Mark payments as sent: all, or those in an uploaded file of ids. Players see the date."""
     async with visit.request.form(max_files=1) as sent:
         pressed, file = sent.get("do"), sent.get("file")
         text = None if not isinstance(file, UploadFile) or not file.filename else await file.read()
@@ -132,7 +136,7 @@ def _mark(visit: SignedIn, study_id: str, pressed: str, text: bytes | None) -> R
 
 
 def _read_ids(text: bytes | None) -> list[str]:
-    """The first column of a file: ids, with a heading or without."""
+    """The ids in the first column of a CSV file, with or without a heading."""
     if not text:
         raise InputError("No file was chosen. Choose a file of ids first.")
     try:
@@ -149,10 +153,10 @@ def _read_ids(text: bytes | None) -> list[str]:
 
 @router.post("/payments/{study_id}/{kind}")
 def payment_file(visit: Paying, study_id: str, kind: Kind) -> Response:
-    """Players and amounts, as this kind of file. That it was taken is in the log before it is sent."""
+    """Players and amounts as this kind of file. The download is logged before it is sent."""
     bill = _settled_bill(visit, study_id)
     if not bill.takes(kind):
         raise TurnedAway(409, "payer.not_for_it")
     with visit.writing() as session:
-        log(session, visit.who, TAKEN[kind], study_id)
+        log(session, visit.who, DOWNLOAD_EVENTS[kind], study_id)
     return download(bill.file(kind), f"{study_id}-{kind}")

@@ -1,6 +1,6 @@
-"""The public pages of a study: what it declared, from the day it is frozen; what it found, once it is published.
+"""The public pages of a study: its declaration and plan once it is frozen, its results once it is published.
 
-A draft and a study that does not exist look the same.
+A draft looks like a study that does not exist.
 """
 
 from __future__ import annotations
@@ -34,16 +34,16 @@ from truthful.store.studies import Unknown
 from truthful.store.tables import State, StoredStudy
 from truthful.study import Study
 
-#: A name, and three numbers as they are read.
+#: A name, and an estimate with the ends of its interval, formatted.
 Row = tuple[str, ...]
 
 
 @lru_cache(maxsize=32)
 def results(release: str, plan: Plan, language: str) -> dict[str, Any]:
-    """The release in this text, with what is guaranteed for those who took part, and `before`, what was promised.
+    """A release, with its guarantees for those who took part, and `before`, the guarantees promised by the plan.
 
-    `most` is the most that they are paid together, in coins; `not_protected`, what of people the result may tell as it
-    is.
+    `most` is the most that all players together are paid, in coins; `not_protected` lists facts about people that the
+    result may reveal.
     """
     read = read_release(release.encode())
     between = difference_labels(plan.study, plan.study.in_language(language))
@@ -59,9 +59,9 @@ def results(release: str, plan: Plan, language: str) -> dict[str, Any]:
 
 
 def shown_results(stored: StoredStudy, plan: Plan, locale: Locale) -> dict[str, Any]:
-    """What pages of results show: tables of names, estimates and intervals, as precise as the interval makes them.
+    """The values for pages of results: tables of names, estimates and intervals, rounded to the interval's precision.
 
-    Shares are in percent, and mean ratings on their scale; averages are of answers and predictions, if there are any.
+    Shares are in percent, mean ratings on their scale; averages of answers and predictions are added if there are any.
     """
     found = results(stored.release or "", plan, locale.language)
     release: Release = found["release"]
@@ -88,7 +88,7 @@ def shown_results(stored: StoredStudy, plan: Plan, locale: Locale) -> dict[str, 
 
 
 def _forest(release: Release, study: Study, between: dict[str, str], language: str) -> bytes | None:
-    """Differences between people as a chart, those of yes in percentage points."""
+    """The chart of differences between people; for shares of yes in percentage points."""
     unit = 100.0 if study.kind == "yes-no" else 1.0
     found = tuple(
         Effect(between[row.name], unit * row.value, unit * row.low, unit * row.high)
@@ -105,7 +105,7 @@ def _rows(
     unit: float = 1.0,
     within: tuple[float, float] = (-math.inf, math.inf),
 ) -> list[Row]:
-    """Name, estimate and interval of each in this unit, none shown beyond these ends."""
+    """Each coefficient's name, estimate and interval in this unit, clipped to `within`."""
     low, high = within
     return [
         (
@@ -120,7 +120,7 @@ def _rows(
 
 
 def in_signs(text: str, locale: Locale) -> str:
-    """A number in another language's signs, with the same digits."""
+    """A formatted number with the same digits in a language's decimal and thousands signs."""
     value, digits = Decimal(text.replace(",", "")), len(text.partition(".")[2])
     pattern = "#,##0" + ("." + "0" * digits if digits else "")
     return str(format_decimal(abs(value) if value == 0 else value, format=pattern, locale=locale))
@@ -158,16 +158,16 @@ def declaration_file(visit: Visitor, study_id: str) -> Response:
     return download(_require_public(visit, study_id).declaration or "", "study.toml")
 
 
-#: What panels call people's ids in addresses.
+#: The query parameters in which panels pass people's ids.
 PANEL_IDS = ("PROLIFIC_PID", "participant", "workerId")
 
 
 @router.get("/s/{study_id}/enter")
 def enter(visit: Visitor, study_id: str) -> Response:
-    """Somebody comes from a panel, with her id there: her own page, if she is on the roster."""
+    """Redirect somebody who comes from a panel, with her id there, to her own page if she is on the roster."""
     player = next(filter(None, map(visit.request.query_params.get, PANEL_IDS)), "")
     stored = _frozen(visit, study_id)
-    with visit.reading() as session:  # strangers make nobody wait who writes
+    with visit.reading() as session:  # strangers must not block writers
         if stored.panel is None or not roster.holds(session, study_id, player):
             raise Unknown("Nobody of this name is asked.")
     key = visit.service.locations.links_key(study_id)
@@ -178,7 +178,7 @@ def enter(visit: Visitor, study_id: str) -> Response:
 
 @router.get("/s/{study_id}/consent")
 def consent_document(visit: Visitor, study_id: str) -> Response:
-    """What people consent to, byte for byte as it was uploaded."""
+    """The consent document, byte for byte as uploaded."""
     _frozen(visit, study_id)
     with visit.reading() as session:
         document = studies.document(session, study_id)
@@ -189,7 +189,7 @@ def consent_document(visit: Visitor, study_id: str) -> Response:
 
 @router.get("/s/{study_id}/plan.json")
 def plan_file(visit: Visitor, study_id: str) -> Response:
-    """As it will be carried out."""
+    """The frozen plan."""
     _require_public(visit, study_id)
     path = visit.service.locations.study(study_id) / PLAN
     return download(path.read_bytes(), "plan.json")
@@ -197,7 +197,7 @@ def plan_file(visit: Visitor, study_id: str) -> Response:
 
 @router.get("/s/{study_id}/release.json")
 def release_file(visit: Visitor, study_id: str) -> Response:
-    """Byte for byte as it was stored."""
+    """The release, byte for byte as stored."""
     return download(_require_published(visit, study_id).release or "", "release.json")
 
 
@@ -213,7 +213,7 @@ def forest(visit: Visitor, study_id: str) -> Response:
 
 
 def forest_chart(visit: Visit, stored: StoredStudy) -> Response:
-    """What each fact does, as a chart, if there is one."""
+    """The chart of each feature's effect; Unknown if there is none."""
     chart = results(stored.release or "", visit.plan(stored.id), visit.locale.language)["forest"]
     if chart is None:
         raise Unknown("There is no chart.")
@@ -229,12 +229,12 @@ def _frozen(visit: Visit, study_id: str) -> StoredStudy:
 
 
 def _withheld(stored: StoredStudy, plan: Plan) -> bool:
-    """Whether what is believed is not told yet: people are being asked what they believe."""
+    """Whether beliefs are still withheld, because people are being asked for their own predictions."""
     return stored.state == State.OPEN and plan.study.levels is not None
 
 
 def _require_public(visit: Visit, study_id: str) -> StoredStudy:
-    """A study whose files everybody may see."""
+    """A study whose files are public; Unknown if they are not."""
     stored = _frozen(visit, study_id)
     if _withheld(stored, visit.plan(study_id)):
         raise Unknown("The files are there once the study has closed.")

@@ -1,12 +1,12 @@
-"""Erase what a service holds of a study's people, in an order that a kill cannot hurt.
+"""Erase the data of a study's people, in steps that survive a crash.
 
-(1) `erased.json` is written: from here on it will be done, and whoever starts the service next goes on. (2) One
-transaction removes every row of theirs, so that no page asks for a key any more. (3) The keys are overwritten: what a
-database's log, its dead rows or a stolen copy still hold of answers, codes and payments is sealed with keys that do not
-exist. The sealed books go, the key of links, and the hash of the answers. (4) The database is written anew without what
-was removed. (5) `erased.json` says that it is whole. Each step may be done again; killed in between, all of them are.
+(1) `erased.json` is written: from now on the erasure will be completed, at the next start if need be. (2) One
+transaction deletes all their rows, so that no page asks for a key any more. (3) The keys are overwritten: answers,
+codes and payments that a database's log, its dead rows or a stolen copy still hold can no longer be opened. The sealed
+books are destroyed, with the key of links and the fingerprint of the answers. (4) The database is rewritten without the
+deleted rows. (5) `erased.json` notes the completion. Every step may be repeated, and after a crash all of them are.
 
-The directory remembers: a database that is restored from an older backup is erased again at the next start.
+`erased.json` outlives the database: one restored from an older backup is erased again at the next start.
 """
 
 from __future__ import annotations
@@ -29,15 +29,15 @@ from truthful.store.database import Database
 from truthful.store.erasing import Erasure
 from truthful.store.seals import shred
 
-MARK = "erased.json"
-#: Who erases by command, in the audit log.
+ERASURE_RECORD = "erased.json"
+#: The actor in the audit log of an erasure by command.
 OPERATOR = "command line"
 
 
 def purge(
     database: Database, locations: Locations, study_id: str, who: str, *, unpaid: bool = False
 ) -> Erasure:
-    """Erase what is held of a study's people, if it has ended and they are paid. What was begun is finished."""
+    """Erase a study's people, if it has ended and they are paid; or complete an erasure that was interrupted."""
     with database.reading() as session:
         erasing.require_ended(studies.find(session, study_id))
     with locations.settling(study_id):
@@ -50,59 +50,63 @@ def purge(
 
 
 def finish(database: Database, locations: Locations) -> None:
-    """What was begun and not finished, or is there again because an older database was brought back."""
-    for path in sorted((locations.root / "studies").glob(f"*/{MARK}")):
+    """Complete interrupted erasures, and repeat those that a restored database has undone."""
+    for path in sorted((locations.root / "studies").glob(f"*/{ERASURE_RECORD}")):
         study_id = path.parent.name
-        begun = _read(locations, study_id) or {}
+        record = _read(locations, study_id) or {}
         with database.reading() as session:
-            whole = begun["whole"] and erasing.is_erased(session, study_id)
+            whole = record["whole"] and erasing.is_erased(session, study_id)
         if not whole:
             with suppress(SettledElsewhere), locations.settling(study_id):
-                _finish(database, locations, study_id, begun)
+                _finish(database, locations, study_id, record)
 
 
 def purge_due(database: Database, locations: Locations, today: date) -> None:
-    """Erase what was promised to be erased by now. It waits for payments that are not marked as sent."""
+    """Erase studies whose promised day of erasure has passed, except those with payments not marked as sent."""
     with database.reading() as session:
         due = [stored.id for stored in erasing.to_erase(session)]
-    for study_id in _over(locations, due, today):
+    for study_id in _past_erasure_day(locations, due, today):
         with suppress(Refused):
             purge(database, locations, study_id, "service")
 
 
-def _over(locations: Locations, ended: list[str], today: date) -> Iterator[str]:
-    """The studies whose data were to be kept until a day that is over."""
+def _past_erasure_day(locations: Locations, ended: list[str], today: date) -> Iterator[str]:
+    """The studies whose `delete_after` has passed."""
     for study_id in ended:
         with suppress(FilesMissing):
-            told = locations.plan(study_id).study.declared.invitation
-            if told is not None and told.delete_after is not None and told.delete_after < today:
+            invitation = locations.plan(study_id).study.declared.invitation
+            if (
+                invitation is not None
+                and invitation.delete_after is not None
+                and invitation.delete_after < today
+            ):
                 yield study_id
 
 
-def _finish(database: Database, locations: Locations, study_id: str, begun: dict[str, Any]) -> None:
+def _finish(database: Database, locations: Locations, study_id: str, record: dict[str, Any]) -> None:
     settlement = locations.settlement(study_id)
     release, report = (_text(settlement / name) for name in ("release.json", "report.html"))
     with database.writing() as session:
         if not erasing.is_erased(session, study_id):
-            erasing.erase(session, study_id, Erasure.read(begun), release, report)
+            erasing.erase(session, study_id, Erasure.read(record), release, report)
     database.seals.destroy(study_id)
     for path in (settlement / name for name in (SEALED_BOOKS, *PRIVATE)):
         shred(path)
     shred(locations.study(study_id) / LINKS)
     write_atomically(locations.study(study_id) / CLOSED, pretty_json({"answers_hmac": ""}))
     locations.destroy_keys(study_id)
-    with suppress(OperationalError):  # somebody else holds the database: it is tried again
+    with suppress(OperationalError):  # another connection blocks it: retried later
         if database.clean():
-            _write(locations, study_id, begun | {"whole": True})
+            _write(locations, study_id, record | {"whole": True})
 
 
 def _read(locations: Locations, study_id: str) -> dict[str, Any] | None:
-    text = _text(locations.study(study_id) / MARK)
+    text = _text(locations.study(study_id) / ERASURE_RECORD)
     return None if text is None else json.loads(text)
 
 
-def _write(locations: Locations, study_id: str, begun: dict[str, Any]) -> None:
-    write_atomically(locations.study(study_id) / MARK, pretty_json(begun))
+def _write(locations: Locations, study_id: str, record: dict[str, Any]) -> None:
+    write_atomically(locations.study(study_id) / ERASURE_RECORD, pretty_json(record))
 
 
 def _text(path: Path) -> str | None:
@@ -114,14 +118,14 @@ def today() -> date:
 
 
 def purge_from(settings: Settings, study_id: str, *, unpaid: bool) -> Erasure:
-    """Erase by command; a service that runs need not be stopped."""
+    """Erase by command, also while the service runs."""
     settings.require_service()
     with closing(settings.open_database()) as database:
         with database.reading() as session:
             known = {stored.id: stored.name for stored in studies.everything(session)}
         if study_id not in known:
-            told = ", ".join(f"{one} ({name})" for one, name in known.items()) or "none"
+            listed = ", ".join(f"{one} ({name})" for one, name in known.items()) or "none"
             raise InputError(
-                f"There is no study {study_id!r} in {str(settings.directory)!r}. Name one of these: {told}."
+                f"There is no study {study_id!r} in {str(settings.directory)!r}. Name one of these: {listed}."
             )
         return purge(database, settings.locations, study_id, OPERATOR, unpaid=unpaid)

@@ -1,4 +1,4 @@
-"""A whole study over HTTP, by programs alone: from the analyst's sign-in to everybody's check of her own payment.
+"""A whole study over HTTP, run by bots: from the analyst's sign-in to each participant's check of her own payment.
 
 The analyst signs in, declares, plans, freezes a rehearsal, invites, closes and publishes. Each participant follows her
 own link, decides, answers, and checks her payment at the end. Some change their answer, take it back, or say that their
@@ -42,37 +42,37 @@ from truthful.simulation.predictors import predictor_of
 from truthful.study import Study
 from truthful.study.declaration import PLAYER, PREDICTION
 
-#: Seconds that a page may take, that a settlement may, and until it is looked at again.
+#: In seconds: timeouts for a page and for a settlement, and the pause between looks.
 PAGE_SECONDS, SETTLING_SECONDS, LOOK_SECONDS = 120.0, 600.0, 0.2
-#: What a plan allows for at least, and what each participant may cost: enough that the demo study can be planned.
+#: The fewest people to plan for, and the budget for each: enough that the demo study can be planned.
 LEAST_PANEL, BUDGET_EACH = 2_000, 5.0
-#: Percent of them who will answer: some stay away.
+#: The percentage of people that the plan expects to answer.
 ANSWERING = 90
 INVITATION = """[invitation]
 asked_by = "The makers of truthful"
 purpose = "To show how a study runs. Everybody in it is invented, and nobody is paid."
 contact = "whoever started this service"
 """
-#: Who pays, where a study does not say.
+#: The line that names the payer, where a study names none.
 ASKER_PAYS = "asker_pays = true\n"
 BROWSERS = 8
-LEAST_PLAYERS = 60  # fewer would leave too few people to each level, and sums over these are published
-#: One of so many changes her answer; takes it back; and says that her facts are wrong, with and without seeing later
-#: that they are right.
+LEAST_PLAYERS = 60  # with fewer, some levels have too few people to publish sums over
+#: One in so many changes her answer; withdraws; disputes her facts for good, and another disputes them and then
+#: accepts them.
 CHANGING, WITHDRAWING, DISPUTING = 20, 50, 50
-#: A word for those who do not tell the truth, and which of the agents they are.
+#: The name for people who do not tell the truth, in a mix of agents.
 LIAR = "liar"
-#: Agents who say what is true; all others say the opposite, where there is one.
+#: Agents who tell the truth; all others report the opposite, where there is one.
 TRUTHFUL = (Honest.name, OptOut.name)
 
 
 def demo_study(payer: str | None = None) -> str:
-    """The packaged study, with an invitation."""
+    """The demo study's file, with an invitation."""
     return inviting(resources.files("truthful").joinpath("demo.toml").read_text(encoding="utf-8"), payer)
 
 
 def inviting(text: str, payer: str | None = None) -> str:
-    """A study's file, with an invitation if it has none, and with who pays: this payer, or whoever asks."""
+    """A study file, with an invitation and a payer added if it has none: this payer, or the asker."""
     if "\n[invitation]" not in text:
         text = text.replace("[response]", f"{INVITATION}\n[response]", 1)
     invitation = Study.parse(text).declared.invitation
@@ -83,7 +83,7 @@ def inviting(text: str, payer: str | None = None) -> str:
 
 
 class Browser(httpx2.Client):
-    """One browser. A page that refuses ends everything, with what it says."""
+    """An HTTP client with cookies. A refused request raises Refused with the page's message."""
 
     def __init__(self, url: str) -> None:
         headers = {"Accept-Language": "en"}
@@ -97,32 +97,32 @@ class Browser(httpx2.Client):
                 f"The service at {self.base_url} does not answer ({problem}). Start it with: truthful serve"
             ) from None
         if response.status_code >= 400:
-            said = complaint(response.text) or "it says no more"
+            alert = complaint(response.text) or "it says no more"
             method, path = response.request.method, response.url.path
-            raise Refused(f"{method} {path} was answered by {response.status_code}: {said}")
+            raise Refused(f"{method} {path} was answered by {response.status_code}: {alert}")
         return response
 
 
 def complaint(page: str) -> str:
-    """What a page wants to be read out at once."""
+    """The alerts of a page, as plain text."""
     alerts = re.findall(r'<(p|div)[^>]* role="alert"[^>]*>(.*?)</\1>', page, re.DOTALL)
-    return " ".join(html.unescape(re.sub("<[^>]*>", " ", said)).strip() for _, said in alerts)
+    return " ".join(html.unescape(re.sub("<[^>]*>", " ", alert)).strip() for _, alert in alerts)
 
 
 @dataclass
 class Bot:
-    """One participant: who she is, what she will say, and what came of it."""
+    """One simulated participant: her features, her planned moves, and their outcome."""
 
     kind: str
     features: dict[str, Any]
     answer: float | None
     """None if she stays away."""
     prediction: float | None
-    """What she thinks the others will say, if she is asked."""
+    """Her prediction of the others' answers, if one is asked for."""
     first: float | None = None
-    """What she says before she changes her mind, if she does."""
+    """The answer she gives first, if she changes it later."""
     disputes: tuple[str, ...] = ()
-    """That her facts are wrong, and perhaps that they are right after all."""
+    """Her disputes, in order: "dispute", then perhaps "undispute"."""
     withdraws: bool = False
     link: str = ""
     code: str = ""
@@ -131,11 +131,11 @@ class Bot:
 
     @property
     def stays(self) -> bool:
-        """Whether she has an answer in the end."""
+        """Whether her answer counts in the end."""
         return self.answer is not None and not self.withdraws and self.disputes[-1:] != ("dispute",)
 
     def visit(self, browser: Browser) -> None:
-        """From her invitation to her answer, or away from it."""
+        """Open the invitation and carry out her moves."""
         browser.get(self.link)
         if self.answer is None:
             return
@@ -146,15 +146,15 @@ class Bot:
         browser.post(f"{self.link}/consent")
         self.code = next(cookie.value or "" for cookie in browser.cookies.jar if cookie.path == self.link)
         for answer in (self.first, self.answer):
-            said = {"answer": answer, "prediction": self.prediction}
-            sent = {name: repr(value) for name, value in said.items() if value is not None}
+            values = {"answer": answer, "prediction": self.prediction}
+            sent = {name: repr(value) for name, value in values.items() if value is not None}
             for step in ("review", "submit") if answer is not None else ():
                 browser.post(f"{self.link}/{step}", data=sent)
         if self.withdraws:
             browser.post(f"{self.link}/withdraw")
 
     def check(self, browser: Browser, release: Release) -> None:
-        """Recompute her payment from the public release and her own receipt, of what she said and nothing else."""
+        """Recompute her payment from the public release and her receipt, which must match her answer and features."""
         browser.post(f"{self.link}/code", data={"code": self.code})
         receipt = Receipt.model_validate_json(browser.get(f"{self.link}/receipt.json").text)
         self.paid = receipt.payment
@@ -167,15 +167,15 @@ class Bot:
 
 
 def invent_bots(plan: Plan, roles: tuple[PopulationRole, ...], seed: int) -> dict[str, Bot]:
-    """Participants by name, in their roles, who answer as their kind does."""
+    """Bots by player id, which answer as the agents of their roles do."""
     study, rng = plan.study, np.random.default_rng(seed)
     rows = invent(study, max(role.players.stop for role in roles), rng).reports.to_pylist()
     true = np.array([row.pop(study.response.name) for row in rows])
     declared = study.shares is None and study.levels is None
-    said = _reports(plan, roles, rows, true, rng) if declared else _opposites(study, roles, true)
+    answers = _reports(plan, roles, rows, true, rng) if declared else _opposites(study, roles, true)
     kinds = [role.agent.name for role in roles for _ in range(role.count)]
     bots: dict[str, Bot] = {}
-    for kind, row, value in zip(kinds, rows, said, strict=True):
+    for kind, row, value in zip(kinds, rows, answers, strict=True):
         answer, prediction = None if np.isnan(value) else round(float(value), 2), row.pop(PREDICTION, None)
         first = study.response.low if len(bots) % CHANGING == 0 else None
         moves = {1: ("dispute",), 2: ("dispute", "undispute")} if study.features else {}
@@ -187,29 +187,29 @@ def invent_bots(plan: Plan, roles: tuple[PopulationRole, ...], seed: int) -> dic
 def _reports(
     plan: Plan, roles: tuple[PopulationRole, ...], rows: list[dict[str, Any]], true: Floats, rng: Any
 ) -> Floats:
-    """What agents say where answers are numbers and nobody predicts; not a number where they stay away."""
+    """The agents' answers where those are numbers and no predictions are asked for; NaN if they stay away."""
     study, count = plan.study, len(rows)
     x = study.normalise({f.name: [row[f.name] for row in rows] for f in study.features}, count)
     people = Players(x, study.normalise_response(true, x), study.costs.sample(rng, count))
     rules = game(plan, predictor_of(plan, count))
-    said = np.full(count, np.nan)
+    reported = np.full(count, np.nan)
     for role in roles:
-        said[role.players] = role.agent.reports(people[role.players], rules, rng)
-    return np.clip(study.raw_response(said, x), study.response.low, study.response.high)
+        reported[role.players] = role.agent.reports(people[role.players], rules, rng)
+    return np.clip(study.raw_response(reported, x), study.response.low, study.response.high)
 
 
 def _opposites(study: Study, roles: tuple[PopulationRole, ...], true: Floats) -> Floats:
-    """Who does not tell the truth says the opposite."""
-    said = true.copy()
+    """True answers, except that agents who do not tell the truth report the opposite."""
+    reported = true.copy()
     for role in roles:
         if role.agent.name not in TRUTHFUL:
-            said[role.players] = study.response.low + study.response.high - said[role.players]
-    return said
+            reported[role.players] = study.response.low + study.response.high - reported[role.players]
+    return reported
 
 
 @dataclass(frozen=True)
 class RehearsalOutcome:
-    """What came of a rehearsal."""
+    """The outcome of a rehearsal."""
 
     url: str
     players: int
@@ -223,7 +223,7 @@ class RehearsalOutcome:
 
     @property
     def whole(self) -> bool:
-        """Whether everybody who answered was paid, found her payment right, and has it in the payer's file."""
+        """Whether everybody who answered was paid, verified her payment, and is in the payer's file."""
         return self.answered == self.paid == self.verified == self.taken
 
     def words(self) -> str:
@@ -250,7 +250,7 @@ def rehearse(
     study_file: Path | None = None,
     payer_link: str | None = None,
 ) -> RehearsalOutcome:
-    """Run a study, by default the packaged one, as a rehearsal on the service at this URL, or sign-in link."""
+    """Run a study, by default the demo's, as a rehearsal on the service at this URL or sign-in link."""
     started = time.perf_counter()
     check.integer("players", players, least=LEAST_PLAYERS)
     roles = assign_roles(read_agents(mix.replace(LIAR, Exaggerator.name)), players)
@@ -258,8 +258,8 @@ def rehearse(
     with Browser(home) as analyst, Browser(home) as payer:
         pays = None if payer_link is None else _sign_in_payer(payer, payer_link)
         text = demo_study(pays) if study_file is None else inviting(_read(study_file), pays)
-        said = _sign_in(analyst, url, name, password)
-        tell("Signed in." if password else f"Signed in; the analyst's password is now {said}")
+        used_password = _sign_in(analyst, url, name, password)
+        tell("Signed in." if password else f"Signed in; the analyst's password is now {used_password}")
         page = analyst.post("/studies/upload", files={"file": ("study.toml", text)}).url.path
         plan = _plan(analyst, page, max(players, LEAST_PANEL))
         study = plan.study
@@ -267,13 +267,13 @@ def rehearse(
         tell(f"Froze {study.name!r} as a rehearsal, at epsilon {plan.mechanism.epsilon:.3g}.")
         bots = invent_bots(plan, roles, seed)
         _invite(analyst, page, bots)
-        _together(home, bots.values(), Bot.visit)
+        _act_all(home, bots.values(), Bot.visit)
         stayed = [bot for bot in bots.values() if bot.stays]
         tell(f"{len(stayed):,} of {players:,} answered.")
         analyst.post(f"{page}/close", data={"name": study.name})
         public = f"/s/{page.rsplit('/', 1)[-1]}"
         release = _publish(analyst, page, public)
-        _together(home, stayed, lambda bot, browser: bot.check(browser, release))
+        _act_all(home, stayed, lambda bot, browser: bot.check(browser, release))
         owed = _take_payments(analyst if payer_link is None else payer, page)
     return RehearsalOutcome(
         url=home + public,
@@ -315,7 +315,7 @@ def _home(url: str) -> str:
 
 
 def _sign_in(analyst: Browser, url: str, name: str, password: str | None) -> str:
-    """By a one-time link, which sets the password, or by name and password; the password."""
+    """Sign in by a one-time link, which sets a password, or by name and password; the password."""
     path = urlsplit(url).path
     if path.startswith("/welcome/"):
         password = password or secrets.token_urlsafe(12)
@@ -328,7 +328,7 @@ def _sign_in(analyst: Browser, url: str, name: str, password: str | None) -> str
 
 
 def _sign_in_payer(payer: Browser, link: str) -> str:
-    """By her one-time link; her name, which the study gives to people."""
+    """Sign the payer in by her one-time link; her name, for the study's invitation."""
     path = urlsplit(link).path
     shown = re.search(r'<input id="name" value="([^"]*)"', payer.get(path).text)
     payer.post(path, data={"password": secrets.token_urlsafe(12)})
@@ -340,13 +340,13 @@ def _sign_in_payer(payer: Browser, link: str) -> str:
 
 
 def _take_payments(payer: Browser, page: str) -> dict[str, Decimal]:
-    """Everybody's amount, as whoever pays is given it."""
+    """Everybody's amount in the payer's file, by player."""
     file = payer.post(f"/payments/{page.rsplit('/', 1)[-1]}/payments.csv").text
     return {row[PLAYER]: Decimal(row["amount"]) for row in csv.DictReader(io.StringIO(file))}
 
 
 def _in_coins(coins: Decimal | None, exact: float | None) -> bool:
-    """Whether this is what an exact amount may be rounded to: less than a coin away."""
+    """Whether an amount in coins is a valid rounding of an exact one: less than a coin away."""
     if coins is None or exact is None:
         return False
     return abs(float(coins) - exact) < math.pow(10.0, float(coins.as_tuple().exponent))
@@ -360,7 +360,7 @@ def _plan(analyst: Browser, page: str, panel: int) -> Plan:
 
 
 def _invite(analyst: Browser, page: str, bots: dict[str, Bot]) -> None:
-    """Bring a roster, and give everybody her link."""
+    """Upload a roster, and give each bot its link."""
     names = [PLAYER, *next(iter(bots.values())).features]
     roster = csv_text(names, *([player, *bot.features.values()] for player, bot in bots.items()))
     analyst.post(f"{page}/roster", files={"file": ("roster.csv", roster)})
@@ -369,16 +369,16 @@ def _invite(analyst: Browser, page: str, bots: dict[str, Bot]) -> None:
 
 
 def _publish(analyst: Browser, page: str, public: str) -> Release:
-    """Wait for the settlement and make it public; the release as everybody sees it.
+    """Wait for the settlement and publish it; the public release.
 
-    With far fewer participants than a plan needs, less can be guaranteed than it promises: that is accepted.
+    With far fewer participants than planned the guarantees are weaker than promised, which is accepted.
     """
     given_up = time.monotonic() + SETTLING_SECONDS
     while f'{page}/publish"' not in (shown := analyst.get(page).text):
         if f'{page}/accept"' in shown:
             analyst.post(f"{page}/accept")
-        elif (said := complaint(shown)) or time.monotonic() > given_up:
-            raise Refused(f"The study was not settled: {said or 'it takes too long'}")
+        elif (alert := complaint(shown)) or time.monotonic() > given_up:
+            raise Refused(f"The study was not settled: {alert or 'it takes too long'}")
         time.sleep(LOOK_SECONDS)
     analyst.post(f"{page}/publish")
     release = read_release(analyst.get(f"{public}/release.json").content)
@@ -389,8 +389,8 @@ def _publish(analyst: Browser, page: str, public: str) -> Release:
     return release
 
 
-def _together(home: str, bots: Iterable[Bot], act: Callable[[Bot, Browser], None]) -> None:
-    """All of them, in several browsers at a time."""
+def _act_all(home: str, bots: Iterable[Bot], act: Callable[[Bot, Browser], None]) -> None:
+    """Let all bots act, in several browsers at a time."""
     everybody = list(bots)
 
     def some(k: int) -> None:

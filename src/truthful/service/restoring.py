@@ -1,8 +1,8 @@
-"""Restore a backup where nothing is yet: everything is checked before anything is written, and it is shown whole.
+"""Restore a backup to an empty place: everything is checked before anything is written, and appears at once.
 
-Files and SQLite are put together in a hidden directory, which is renamed when all of it is on the disk. A database that
-is named gets all rows in one transaction before that. Killed on the way, it leaves nothing but what the next restore
-removes, and the key where the next restore finds it.
+Files and SQLite are assembled in a hidden directory, which is renamed once all of it is on the disk. Before that, a
+named database gets all rows in one transaction. An interrupted restore leaves only files that the next one removes, and
+the key where the next one finds it.
 """
 
 from __future__ import annotations
@@ -39,22 +39,22 @@ from truthful.store.seals import KEY_FILE, VARIABLE, Seals, open_seals
 from truthful.store.tables import LogEnd, Moment
 from truthful.version import __version__
 
-#: Who restores, in the audit log.
+#: The actor of a restore in the audit log.
 OPERATOR = "command line"
 
 
 def restore(path: Path, settings: Settings) -> Backup:
-    """Put a backup where nothing is yet. Everything is checked before anything is written."""
+    """Restore a backup to an empty place. Everything is checked before anything is written."""
     directory = settings.directory
-    if _unfinished(directory).exists():  # a restore was killed: it leaves nothing
-        with _claimed(directory):
+    if _unfinished(directory).exists():  # an interrupted restore: clear its files
+        with _staging(directory):
             pass
     _require_free(directory)
-    seals = open_seals(directory, settings.told_key)
-    with _opened(path) as archive:
-        manifest, envelope = _checked(archive, path, seals.masters, directory)
+    seals = open_seals(directory, settings.environment_key)
+    with _open_archive(path) as archive:
+        manifest, envelope = _check_archive(archive, path, seals.masters, directory)
         _require_no_rows(settings)
-        with _claimed(directory) as unfinished:
+        with _staging(directory) as unfinished:
             _put_files(archive, manifest, envelope, unfinished)
             _put_rows(archive, manifest, envelope, _database(settings, unfinished, seals))
             if (directory / KEY_FILE).exists():
@@ -69,8 +69,8 @@ def _unfinished(directory: Path) -> Path:
 
 
 @contextmanager
-def _claimed(directory: Path) -> Iterator[Path]:
-    """Where a service is put together before it is shown whole; what a killed restore left there is removed."""
+def _staging(directory: Path) -> Iterator[Path]:
+    """The hidden directory in which a service is assembled, locked, and cleared of an interrupted restore's files."""
     unfinished = _unfinished(directory)
     if not unfinished.parent.is_dir():
         raise InputError(f"The directory {str(unfinished.parent)!r} does not exist. Create it first.")
@@ -88,7 +88,7 @@ def _claimed(directory: Path) -> Iterator[Path]:
 
 
 def _clear(unfinished: Path, directory: Path) -> None:
-    """Remove what is not whole, but never the key: it goes back to where it was put."""
+    """Remove unfinished files, but move the key back to where the operator put it."""
     if (unfinished / KEY_FILE).exists():
         directory.mkdir(mode=0o700, exist_ok=True)
         os.rename(unfinished / KEY_FILE, directory / KEY_FILE)
@@ -97,7 +97,7 @@ def _clear(unfinished: Path, directory: Path) -> None:
 
 
 def _require_free(directory: Path) -> None:
-    """Nothing may be there but the key that belongs to the backup."""
+    """Refuse a directory that holds anything but the key of the backup."""
     if directory.exists() and (
         not directory.is_dir() or {path.name for path in directory.iterdir()} - {KEY_FILE}
     ):
@@ -108,7 +108,7 @@ def _require_free(directory: Path) -> None:
 
 
 def _require_no_rows(settings: Settings) -> None:
-    """A database that is named holds nothing of a service."""
+    """Refuse a named database whose tables have rows."""
     if settings.database is None:
         return
     url = make_url(settings.database) if settings.database.startswith("sqlite") else None
@@ -130,7 +130,7 @@ def _require_no_rows(settings: Settings) -> None:
 
 
 @contextmanager
-def _opened(path: Path) -> Iterator[zipfile.ZipFile]:
+def _open_archive(path: Path) -> Iterator[zipfile.ZipFile]:
     try:
         with zipfile.ZipFile(path) as archive:
             yield archive
@@ -148,10 +148,10 @@ def _damaged(path: Path, why: str) -> InputError:
     )
 
 
-def _checked(
+def _check_archive(
     archive: zipfile.ZipFile, path: Path, masters: tuple[bytes, ...], directory: Path
 ) -> tuple[dict[str, Any], Envelope]:
-    """The manifest, and what opens the members, each of which is what was written."""
+    """The manifest and the keys of the backup, after checking that every member is intact."""
     try:
         manifest: dict[str, Any] = json.loads(archive.read(MANIFEST))
         form, tables, salt, key = (str(manifest[name]) for name in ("format", "tables", "salt", "key"))
@@ -205,7 +205,7 @@ def _put_files(archive: zipfile.ZipFile, manifest: Mapping[str, Any], envelope: 
 
 
 def _database(settings: Settings, unfinished: Path, seals: Seals) -> Database:
-    """The one that is named, or SQLite where the files are, for its owner's eyes alone."""
+    """The named database, or a new SQLite file beside the restored files that only its owner can read."""
     beside = unfinished / "truthful.db"
     if settings.database is None:
         os.close(os.open(beside, os.O_CREAT | os.O_EXCL, 0o600))
@@ -215,16 +215,16 @@ def _database(settings: Settings, unfinished: Path, seals: Seals) -> Database:
 def _put_rows(
     archive: zipfile.ZipFile, manifest: Mapping[str, Any], envelope: Envelope, database: Database
 ) -> None:
-    """All rows in one transaction, and that they were restored in the log."""
+    """Insert all rows in one transaction, and log the restore."""
     with closing(database):
         database.upgrade()
         with database.writing() as session:
-            session.execute(delete(LogEnd))  # of the log before its first event
+            session.execute(delete(LogEnd))  # the row of an empty log
             for table in backed_up():
                 for name in filter(partial(_is_part, table), manifest["members"]):
                     lines = envelope.open(name, archive.read(name)).decode().splitlines()
                     _insert(session, table, [json.loads(line) for line in lines])
-                _count_on(session, table)
+                _advance_sequence(session, table)
             log(session, OPERATOR, "restored a backup")
 
 
@@ -235,13 +235,14 @@ def _is_part(table: Rows, name: str) -> bool:
 def _insert(session: Session, table: Rows, rows: list[list[Any]]) -> None:
     columns = list(table.columns)
     given = [
-        {column.key: _own(column, value) for column, value in zip(columns, row, strict=True)} for row in rows
+        {column.key: _from_portable(column, value) for column, value in zip(columns, row, strict=True)}
+        for row in rows
     ]
     session.execute(table.insert(), given)
 
 
-def _count_on(session: Session, table: Rows) -> None:
-    """Numbers that PostgreSQL gives go on after those that are there; SQLite looks for itself."""
+def _advance_sequence(session: Session, table: Rows) -> None:
+    """Set PostgreSQL's sequence of ids past the restored rows; SQLite needs no such step."""
     column = table.autoincrement_column
     if column is not None and session.get_bind().dialect.name == "postgresql":
         counted = "SELECT setval(pg_get_serial_sequence(:rows, :number), max({0})) FROM {1}"
@@ -250,8 +251,8 @@ def _count_on(session: Session, table: Rows) -> None:
         )
 
 
-def _own(column: Column[Any], value: Any) -> Any:
-    """What a column takes, from `_portable`."""
+def _from_portable(column: Column[Any], value: Any) -> Any:
+    """A column's value from its `_portable` form."""
     if value is None:
         return None
     if isinstance(column.type, LargeBinary):

@@ -1,4 +1,4 @@
-"""`truthful serve`: prepare a directory and its database, tell how to get in, and answer until Ctrl-C."""
+"""`truthful serve`: prepare a directory and its database, print sign-in links, and serve until Ctrl-C."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ from truthful.plan import Plan, design
 from truthful.service.app import create_app
 from truthful.service.heads import LimitedHeads
 from truthful.service.locations import LOOPBACK, Locations, Settings
-from truthful.service.monitoring import LOG, TOGETHER, write_log_as
+from truthful.service.monitoring import LOG, METRICS_DIRECTORY, write_log_as
 from truthful.service.rehearsal import demo_study
 from truthful.service.settle_study import freeze
 from truthful.store import accounts, answers, roster, studies
@@ -44,7 +44,7 @@ from truthful.study.declaration import PLAYER
 
 @dataclass(frozen=True)
 class Opening:
-    """Where a service is, and the links that nobody is shown again."""
+    """The addresses of a started service, and links that are shown only once."""
 
     url: str
     directory: str
@@ -78,16 +78,16 @@ class Opening:
             yield "Then sign in as the analyst, close the study and see it settled; as the payer, see what it pays."
 
 
-#: Who does it, in the audit log; and whom the study names to pay.
+#: The actor of the demo in the audit log, and the payer that its study names.
 DEMO, DEMO_PAYER = "demo", "Accounts office"
 PLAYERS, BUDGET, ANSWERING = 2_000, 10_000.0, 0.9
-#: The last of them have not answered yet: their links are to try out.
+#: How many of them have not answered yet, so that their links can be tried.
 TO_ANSWER = 100
 
 
 @dataclass(frozen=True)
 class MadeDemo:
-    """The demo's study, and the tokens of links: of its payer, and of somebody who has not answered yet."""
+    """The demo's study, and the tokens of two links: its payer's, and that of a player who has not answered yet."""
 
     study_id: str
     payer: str
@@ -95,7 +95,7 @@ class MadeDemo:
 
 
 def make_demo(database: Database, locations: Locations) -> MadeDemo | None:
-    """Make the study, in a service that has none. It belongs to the first analyst."""
+    """Create the demo's study for the first analyst, if the service has no study; None if it has."""
     with database.reading() as session:
         if studies.everything(session):
             return None
@@ -115,20 +115,20 @@ def make_demo(database: Database, locations: Locations) -> MadeDemo | None:
 
 
 def _collect(database: Database, study_id: str, plan: Plan) -> str:
-    """Put invented people on the roster and let them answer; the link of the last of them."""
+    """Put invented people on the roster and let most of them answer; the link of the last, who has not."""
     rows = invent(plan.study, PLAYERS, np.random.default_rng()).reports.to_pylist()
     response = plan.study.response.name
-    said = {row[PLAYER]: row.pop(response) for row in rows}
+    reported = {row[PLAYER]: row.pop(response) for row in rows}
     people = {row.pop(PLAYER): row for row in rows}
     with database.writing() as session:
         roster.add(session, study_id, DEMO, people, plan.players)
         links = roster.invite(session, study_id, DEMO)
         for player, token in links[:-TO_ANSWER]:
-            answers.submit(session, token, said[player], answers.consent(session, token))
+            answers.submit(session, token, reported[player], answers.consent(session, token))
     return links[-1][1]
 
 
-#: Who makes the first link, in the audit log.
+#: The actor in the audit log who makes the first link.
 OPERATOR = "command line"
 ANYWHERE = ("0.0.0.0", "::", "")
 STOPPING = (
@@ -147,12 +147,12 @@ def serve(
     tell: Callable[[Opening], None],
     workers: int = 1,
 ) -> None:
-    """Prepare a directory and its database, tell how to get in, and answer until Ctrl-C.
+    """Prepare a directory and its database, print sign-in links, and serve until Ctrl-C.
 
-    One server for one directory, of one process or several.
+    A directory has one server, of one or several processes.
     """
     _require_room(settings, workers)
-    with _for_its_owner(), exclusive(settings.locations.make()) as alone:
+    with _private_files(), exclusive(settings.locations.make()) as alone:
         if not alone:
             link = command("account", "link", settings.directory, analyst)
             raise Refused(
@@ -167,7 +167,7 @@ def serve(
 
 
 def _require_room(settings: Settings, workers: int) -> None:
-    """SQLite has one writer at a time, and its writers share their commits within one process."""
+    """Refuse several processes on SQLite: it has one writer at a time, and only threads can share its commits."""
     if workers < 1:
         raise InputError(f"workers is {workers}; give 1 or more.")
     if workers > 1 and settings.database_url.startswith("sqlite"):
@@ -178,8 +178,8 @@ def _require_room(settings: Settings, workers: int) -> None:
 
 
 def prepare(settings: Settings, *, analyst: str, demo: bool) -> Opening:
-    """Make the tables, the analyst's account and link, and the demo's study: whatever is missing and asked for."""
-    settings.locations.logo()  # a file that is none is told now
+    """Create the tables, the analyst's account and link, and the demo's study, as far as missing and asked for."""
+    settings.locations.logo()  # an invalid file is refused now
     with closing(settings.open_database()) as database:
         link, home = _first_link(database, settings, analyst), settings.origin
         made = make_demo(database, settings.locations) if demo else None
@@ -196,22 +196,22 @@ def prepare(settings: Settings, *, analyst: str, demo: bool) -> Opening:
 
 @contextmanager
 def opened(settings: Settings) -> Iterator[Database]:
-    """The database of a service that is there, whether it is running or not."""
+    """The database of an existing service, whether it is running or not."""
     if not settings.locations.studies.is_dir():
         start = command("serve", settings.directory)
         raise InputError(
             f"There is no service in {str(settings.directory)!r}. Start one there first: {start}"
         )
-    with _for_its_owner(), closing(settings.open_database()) as database:
+    with _private_files(), closing(settings.open_database()) as database:
         yield database
 
 
 def listen(host: str, port: int) -> socket.socket:
-    """A socket that is ours before anything else is done; port 0 is any that is free."""
+    """Open the listening socket, before anything else is done; port 0 takes any free port."""
     family = socket.AF_INET6 if ":" in host else socket.AF_INET
     try:
         listener = socket.create_server((host, port), family=family, backlog=2048)
-        # A head and its body are two writes; without this the second waits for the browser to acknowledge the first.
+        # A head and its body are two writes: without this, the second waits until the browser acknowledges the first.
         listener.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         return listener
     except OSError as problem:
@@ -225,7 +225,7 @@ def listen(host: str, port: int) -> socket.socket:
 
 
 def reached_at(url: str | None, host: str, port: int) -> str:
-    """The address that links begin with: as told, or where we listen, if that is one place."""
+    """The URL that links begin with: the given one, or the listening address if that is unique."""
     if not 0 <= port <= 65_535:
         raise InputError(f"port is {port}; give 1 to 65535, or 0 for any that is free.")
     if url is not None:
@@ -239,8 +239,8 @@ def reached_at(url: str | None, host: str, port: int) -> str:
 
 
 @contextmanager
-def _for_its_owner() -> Iterator[None]:
-    """Files that are made meanwhile are for nobody else's eyes."""
+def _private_files() -> Iterator[None]:
+    """Files created in this block are readable by their owner alone."""
     before = os.umask(0o077)
     try:
         yield
@@ -249,7 +249,7 @@ def _for_its_owner() -> Iterator[None]:
 
 
 def _first_link(database: Database, settings: Settings, analyst: str) -> str | None:
-    """A sign-in link for the analyst, if there is none yet."""
+    """A new analyst's account and its sign-in link; None if there is an analyst already."""
     with database.writing() as session:
         if any(account.role == Role.ANALYST for account in accounts.accounts(session)):
             return None
@@ -258,7 +258,7 @@ def _first_link(database: Database, settings: Settings, analyst: str) -> str | N
 
 
 def set_identity(settings: Settings, name: str, identity: str) -> None:
-    """Tie an account to an identity at the OpenID provider."""
+    """Allow an account to sign in by an identity at the OpenID provider."""
     with closing(settings.open_database()) as database, database.writing() as session:
         account = accounts.find_by_name(session, name)
         if account is None:
@@ -267,7 +267,7 @@ def set_identity(settings: Settings, name: str, identity: str) -> None:
 
 
 def _run(settings: Settings, listener: socket.socket, workers: int) -> None:
-    """Answer until asked to stop. Nobody's address is written anywhere: there is no access log."""
+    """Serve until stopped. There is no access log, so nobody's address is written anywhere."""
     several, settings = workers > 1, replace(settings, processes=workers)
     config = uvicorn.Config(
         partial(_worker, settings) if several else create_app(settings),
@@ -296,17 +296,17 @@ def _run(settings: Settings, listener: socket.socket, workers: int) -> None:
 
 @contextmanager
 def _counting_together() -> Iterator[None]:
-    """Processes that begin meanwhile keep their counts where all of them are read."""
+    """Processes started in this block share their metrics in a temporary directory."""
     with tempfile.TemporaryDirectory() as directory:
-        os.environ[TOGETHER] = directory
+        os.environ[METRICS_DIRECTORY] = directory
         try:
             yield
         finally:
-            del os.environ[TOGETHER]
+            del os.environ[METRICS_DIRECTORY]
 
 
 class _Server(uvicorn.Server):
-    """Says what happens at Ctrl-C, and at the second one leaves at once: whatever was begun is resumed."""
+    """Logs at Ctrl-C why it waits, and exits at once at the second: the next start resumes interrupted work."""
 
     def handle_exit(self, sig: int, frame: FrameType | None) -> None:
         if self.should_exit:
@@ -316,12 +316,12 @@ class _Server(uvicorn.Server):
         super().handle_exit(sig, frame)
 
 
-#: A worker that does not answer its parent for so long is ended, and another one begins.
+#: The seconds after which an unresponsive worker is replaced.
 HUNG_SECONDS = 60
 
 
 def _worker(settings: Settings) -> FastAPI:
-    """The application in a process of its own, which ends when its parent does."""
+    """The application in a worker process, which ends when its parent does."""
     write_log_as(settings.log_format)
     parent = parent_process()
     if parent is not None:
@@ -335,7 +335,7 @@ def _follow(parent: int) -> None:
 
 
 class _Workers(Multiprocess):
-    """Processes that answer from one socket; one that dies is replaced. They stop as a single server does."""
+    """Worker processes on one socket. One that dies is replaced; all stop as a single server does."""
 
     def __init__(self, config: uvicorn.Config, sockets: list[socket.socket]) -> None:
         super().__init__(config, sockets)

@@ -1,15 +1,15 @@
-"""Freeze a study, settle it exactly once, or cancel it: the steps that touch its files and the database.
+"""Freeze a study, settle it exactly once, or cancel it: the steps that touch both its files and the database.
 
-The order of what becomes durable is the whole argument. (1) The study is closed: no answer changes any more. (2) The
-answers' fingerprint is on the disk. (3) `settle` draws by the key that was made when the study was frozen, enters the
-ledger and shows its directory in one rename; killed on the way, it finishes the same draw. (4) One transaction stores
-the release and all payments, and ends only if they read back as they were written: before that nobody sees them.
-Whatever was done is found done, and the rest follows. Servers that share a directory take turns by a lock on a file.
+Correctness rests on the order in which steps become durable. (1) The study is closed: no answer changes any more.
+(2) The fingerprint of the answers is on the disk. (3) `settle` draws with the key made at freezing, enters the draw in
+the ledger and publishes its directory by one rename; after a crash it completes the same draw. (4) One transaction
+stores the release and all payments, and commits only if they read back as written: until then nobody sees them. After
+a crash, completed steps are recognised and the others follow. Servers that share a directory take turns by a file lock.
 
-`settle` refuses before it draws if less could be promised for those who answered than was. Then the analyst accepts
-that, or takes answers again, or cancels: everybody is paid what payments start from, and nothing is ever drawn.
+`settle` refuses before it draws if the guarantees for those who answered would be weaker than promised. Then the
+analyst accepts them, reopens the study, or cancels it: everybody gets the base payment, and nothing is ever drawn.
 
-A thread beside the pages settles closed studies, and goes on trying whatever goes wrong.
+A background thread settles closed studies, and retries after every error.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ from truthful.store.answers import Reported
 from truthful.store.database import Database
 from truthful.store.roster import feature_columns
 from truthful.store.seals import Seals
-from truthful.store.studies import TOLD, Amount
+from truthful.store.studies import RECEIPT_STEPS, Amount
 from truthful.store.tables import ConsentDocument, Role, State, StoredStudy
 from truthful.study import Study
 from truthful.study.declaration import PLAYER, PREDICTION
@@ -73,7 +73,7 @@ TOO_FEW = (
 )
 
 
-#: Where each step of a draft is, on the pages of its study.
+#: The page of each step of a draft, below its study's page.
 PLACES = {
     "declare": "/edit",
     "invitation": "/edit/invitation",
@@ -84,7 +84,7 @@ PLACES = {
 
 
 class Unready(Refused):
-    """Another step of a draft comes first, at `place`."""
+    """Another step of a draft must be done first, on the page `place`."""
 
     def __init__(self, sentence: str, study_id: str, step: str) -> None:
         super().__init__(sentence)
@@ -94,7 +94,7 @@ class Unready(Refused):
 def obstacles(
     plan: Plan, brought: int, document: ConsentDocument | None, payers: Sequence[str]
 ) -> Iterator[tuple[str, str]]:
-    """Why a planned study cannot be frozen yet, each with the step that puts it right."""
+    """The reasons why a planned study cannot be frozen yet, each with the step that resolves it."""
     invitation = plan.study.declared.invitation
     if invitation is None:
         yield NO_INVITATION, "invitation"
@@ -126,14 +126,18 @@ def obstacles(
         )
 
 
-def require_kept(plan: Plan, deadline: datetime) -> None:
-    """People's data are kept until the deadline at least: people are told both."""
-    told = plan.study.declared.invitation
-    if told is not None and told.delete_after is not None and told.delete_after < deadline.date():
+def require_early_deadline(plan: Plan, deadline: datetime) -> None:
+    """Refuse a deadline after the day of erasure: both are promised to people."""
+    invitation = plan.study.declared.invitation
+    if (
+        invitation is not None
+        and invitation.delete_after is not None
+        and invitation.delete_after < deadline.date()
+    ):
         raise InputError(
             f"The deadline is {deadline:%Y-%m-%d}, but people are told that their data are erased after "
-            f"{told.delete_after} (invitation.delete_after). Give an earlier deadline, or a later day in a study that "
-            "is not frozen yet."
+            f"{invitation.delete_after} (invitation.delete_after). Give an earlier deadline, or a later day in a study "
+            "that is not frozen yet."
         )
 
 
@@ -146,9 +150,9 @@ def freeze(
     rehearsal: bool,
     deadline: datetime | None = None,
 ) -> None:
-    """Open a planned draft for answers, of people or, in a rehearsal, of programs.
+    """Open a planned draft to people or, as a rehearsal, to programs.
 
-    The files are written before the step is durable: a crash in between leaves a draft, which can be frozen again.
+    The files are written before the transaction commits: a crash in between leaves a draft, which can be frozen again.
     """
     with database.writing() as session:
         stored = studies.lock_draft(session, study_id)
@@ -161,7 +165,7 @@ def freeze(
         if (invitation := plan.study.declared.invitation) and invitation.payer:
             accounts.share(session, study_id, accounts.named(session, invitation.payer), who)
         if deadline is not None:
-            require_kept(plan, deadline)
+            require_early_deadline(plan, deadline)
             studies.set_deadline(session, study_id, who, deadline)
         frozen = {
             "rehearsal": rehearsal,
@@ -176,7 +180,7 @@ def freeze(
 def share(
     session: Session, locations: Locations, study_id: str, name: str, who: str, *, end: bool = False
 ) -> None:
-    """Let an analyst into a study, or end that. A payer is let in by being named; or here, if nobody is."""
+    """Share a study with an analyst, or end that. A payer can be added only if the declaration names none."""
     stored, account = studies.find(session, study_id), accounts.named(session, name)
     if end:
         accounts.unshare(session, study_id, account, who)
@@ -193,26 +197,26 @@ def share(
 
 
 def similar_studies(session: Session, study_id: str, study: Study) -> list[StoredStudy]:
-    """Studies of people that were frozen here before, have the same name or declare the same, and perhaps ask the same.
+    """Frozen studies, but no rehearsals, with the same name or declaration, which may have the same people.
 
-    For whoever is in two of them ε adds up, and no ledger counts it: each study has its own.
+    For people in both, ε adds up, and no ledger counts that: each study has its own.
     """
-    said, found = {**study.declaration(), "name": ""}, []
+    declared, found = {**study.declaration(), "name": ""}, []
     for other in studies.everything(session):
         if other.id != study_id and other.state != State.DRAFT and not other.rehearsal:
             one = Study.parse(other.declaration or "")
-            if one.name.split() == study.name.split() or {**one.declaration(), "name": ""} == said:
+            if one.name.split() == study.name.split() or {**one.declaration(), "name": ""} == declared:
                 found.append(other)
     return found
 
 
-#: Who does it, in the audit log.
+#: The service as an actor in the audit log.
 SERVICE = "service"
 
 
 @dataclass(frozen=True)
-class Doing:
-    """How far a settlement is: its stage, rows done, rows in all if known."""
+class Progress:
+    """The progress of a settlement: its stage, the rows done, and the total if known."""
 
     stage: str
     done: int = 0
@@ -223,17 +227,17 @@ def settle_study(
     database: Database,
     locations: Locations,
     study_id: str,
-    tell: Callable[[Doing], None] = lambda doing: None,
+    tell: Callable[[Progress], None] = lambda doing: None,
 ) -> None:
-    """Settle one closed study, or go on where a killed settlement of it stopped."""
+    """Settle one closed study, or resume an interrupted settlement."""
     plan = locations.plan(study_id)
     with locations.settling(study_id):
         with database.reading() as session:
             stored = studies.find(session, study_id)
             if stored.state != State.CLOSED:
-                return  # another server was quicker
+                return  # another server has settled it
         if not locations.is_closed(study_id):
-            # What people changed or took back while it was open is gone from now on.
+            # New keys: answers changed or withdrawn while the study was open become unreadable.
             renew(database, locations, study_id)
         with database.reading() as session:
             locations.require_same_answers(study_id, answers.fingerprint(session, study_id))
@@ -247,9 +251,9 @@ def settle_study(
                 out=directory,
                 seed=stored.seed,
                 accept_less=stored.accepts_less,
-                progress=lambda stage, done, rows: tell(Doing(stage, done, rows)),
+                progress=lambda stage, done, rows: tell(Progress(stage, done, rows)),
             )
-        tell(Doing("storing"))
+        tell(Progress("storing"))
         release, report = ((directory / name).read_text("utf-8") for name in ("release.json", "report.html"))
         seal_books(database.seals, locations, study_id)
         amounts = _amounts(database.seals, locations, study_id)
@@ -259,7 +263,7 @@ def settle_study(
 
 
 def cancel_study(database: Database, locations: Locations, study_id: str, who: str) -> None:
-    """End a closed study for which nothing was drawn. Everybody who answered is paid her base payment."""
+    """Cancel a closed study of which nothing was drawn. Everybody who answered gets the base payment."""
     with locations.settling(study_id):
         locations.require_unreleased(study_id)
         with database.writing() as session:
@@ -272,33 +276,33 @@ def cancel_study(database: Database, locations: Locations, study_id: str, who: s
 
 
 def _reports(plan: Plan, rows: list[Reported]) -> pa.Table:
-    """Everybody's reports as `settle` takes them."""
+    """All reports as the table that `settle` takes."""
     study = plan.study
-    said = {study.response.name: 2} if study.levels is None else {study.response.name: 2, PREDICTION: 3}
+    columns = {study.response.name: 2} if study.levels is None else {study.response.name: 2, PREDICTION: 3}
     return pa.table(
         {
             PLAYER: pa.array([row[0] for row in rows], pa.string()),
             **feature_columns(study, [row[1] for row in rows]),
-            **{name: pa.array([row[at] for row in rows], pa.float64()) for name, at in said.items()},
+            **{name: pa.array([row[at] for row in rows], pa.float64()) for name, at in columns.items()},
         }
     )
 
 
 def _amounts(seals: Seals, locations: Locations, study_id: str) -> list[Amount]:
-    """What the settlement's books say that everybody is due, and how that came about."""
+    """Everybody's payment and its steps, from the settlement's books."""
     kept = read_books(seals, locations, study_id)
     books = (pyarrow.parquet.read_table(pa.BufferReader(kept[name])) for name in (RECEIPTS, PAYMENTS))
     rows, paid = (book.to_pylist() for book in books)
-    told = {row[PLAYER]: {name: row[name] for name in TOLD if name in row} for row in rows}
+    steps = {row[PLAYER]: {name: row[name] for name in RECEIPT_STEPS if name in row} for row in rows}
     digits = coin_digits(locations.plan(study_id).study.currency)
     coins = [round(row["paid"] * 10**digits) for row in paid]
-    return _in_coins(told, [in_millionths(row["payment"]) for row in rows], coins, digits)
+    return _in_coins(steps, [in_millionths(row["payment"]) for row in rows], coins, digits)
 
 
 def _base_amounts(
     locations: Locations, study_id: str, players: Sequence[str], bases: Sequence[float]
 ) -> list[Amount]:
-    """Base payments, which are known before anybody answers, to these players."""
+    """Base payments to these players, rounded to coins."""
     digits, millionths = coin_digits(locations.plan(study_id).study.currency), [*map(in_millionths, bases)]
     lot = first_lot(locations.coins_key(study_id), digits)
     coins = in_coins(millionths, millionths, lot, digits).tolist()
@@ -306,36 +310,36 @@ def _base_amounts(
 
 
 def _in_coins(
-    told: dict[str, dict[str, Any]], millionths: Sequence[int], coins: Sequence[int], digits: int
+    steps: dict[str, dict[str, Any]], millionths: Sequence[int], coins: Sequence[int], digits: int
 ) -> list[Amount]:
     return [
-        {"player": player, "millionths": amount, "coins": paid, "digits": digits, **told[player]}
-        for player, amount, paid in zip(told, millionths, coins, strict=True)
+        {"player": player, "millionths": amount, "coins": paid, "digits": digits, **steps[player]}
+        for player, amount, paid in zip(steps, millionths, coins, strict=True)
     ]
 
 
-#: It looks for closed studies when asked to and this often besides: whoever was asked may have died.
+#: The longest pause between looks for closed studies, in case the process that was asked has died.
 LOOK_SECONDS = 10.0
-#: What failed is tried again after the first, then after twice as long each time, up to the last.
+#: The first and the longest pause before a retry; pauses double in between.
 FIRST_PAUSE, LAST_PAUSE = 1.0, 60.0
-#: How soon another process is heard, and one that has died is followed.
+#: The seconds within which requests of other processes are noticed, and a dead leader is replaced.
 HEAR_SECONDS = 0.5
-#: In the service's directory: who settles, who was asked for last, how far it is.
-LEADS, ASKED, DOING = ".settler.lock", ".settler.asked", ".settler.doing"
+#: Files in the service's directory: the leader's lock, the latest request, and the progress.
+LEADER_LOCK, REQUEST_FILE, PROGRESS_FILE = ".settler.lock", ".settler.asked", ".settler.doing"
 
 
 class Settler:
     """Settles one study after the other. A study that cannot be settled stays closed, and its page says why.
 
-    Of all processes on a directory the one that holds a lock settles, and tells the others by a file how far it is. If
-    it dies, the system frees the lock and another one goes on.
+    Of all processes on a directory the holder of a lock settles, and reports its progress in a file. If it dies, the
+    system frees the lock and another process takes over.
     """
 
     def __init__(self, database: Database, locations: Locations) -> None:
         self._database, self._locations = database, locations
-        self._asked, self._ended = threading.Event(), threading.Event()
-        self._doing: dict[str, Doing] = {}
-        self._heard, self._told = "", 0.0
+        self._wake, self._stopping = threading.Event(), threading.Event()
+        self._doing: dict[str, Progress] = {}
+        self._last_request, self._written_at = "", 0.0
         self._thread = threading.Thread(target=self._run, name="settler", daemon=True)
         self.leads = False
 
@@ -344,29 +348,29 @@ class Settler:
         self._thread.start()
 
     def recover(self) -> None:
-        """Finish what a kill, or an older version, left of studies that have closed or ended."""
+        """Complete whatever a crash, or an older version, left undone in closed or ended studies."""
         finish(self._database, self._locations)
         self._close_again()
         self._destroy_keys()
         seal_older(self._database, self._locations)
 
     def ask(self, study_id: str) -> None:
-        """Settle this study as soon as others are done. Asking twice does no harm."""
-        write_quickly(self._locations.root / ASKED, f"{study_id} {secrets.token_hex(8)}")
-        self._asked.set()
+        """Request that a study be settled soon. Repeated requests do no harm."""
+        write_quickly(self._locations.root / REQUEST_FILE, f"{study_id} {secrets.token_hex(8)}")
+        self._wake.set()
 
-    def doing(self, study_id: str) -> Doing | None:
-        """What is being done to a study by any process, if anything is."""
-        told, asked = json.loads(self._read(DOING) or "{}"), self._read(ASKED)
-        if study_id in told.get("doing", {}):
-            return Doing(*told["doing"][study_id])
-        unheard = asked != told.get("heard", "") and asked.startswith(f"{study_id} ")
-        return Doing("waiting") if unheard else None
+    def doing(self, study_id: str) -> Progress | None:
+        """The progress of a study's settlement in any process; None if there is none."""
+        written, request = json.loads(self._read(PROGRESS_FILE) or "{}"), self._read(REQUEST_FILE)
+        if study_id in written.get("doing", {}):
+            return Progress(*written["doing"][study_id])
+        unheard = request != written.get("heard", "") and request.startswith(f"{study_id} ")
+        return Progress("waiting") if unheard else None
 
     def stop(self) -> None:
-        """End after what is being done."""
-        self._ended.set()
-        self._asked.set()
+        """Stop after the work under way."""
+        self._stopping.set()
+        self._wake.set()
         self._thread.join()
 
     def _read(self, name: str) -> str:
@@ -374,26 +378,29 @@ class Settler:
             return (self._locations.root / name).read_text(encoding="utf-8")
         return ""
 
-    def _note(self, study_id: str, doing: Doing | None) -> None:
-        """Tell every process what is being done to a study; a stage at once, its rows now and then."""
+    def _note(self, study_id: str, doing: Progress | None) -> None:
+        """Report a study's progress to all processes: a new stage at once, rows now and then."""
         before = self._doing.pop(study_id, None)
         if doing is not None:
             self._doing[study_id] = doing
-        due = time.monotonic() - self._told > HEAR_SECONDS
+        due = time.monotonic() - self._written_at > HEAR_SECONDS
         if before is None or doing is None or before.stage != doing.stage or due:
-            self._tell()
+            self._write_progress()
 
-    def _tell(self) -> None:
-        self._told = time.monotonic()
+    def _write_progress(self) -> None:
+        self._written_at = time.monotonic()
         doing = {study_id: astuple(doing) for study_id, doing in self._doing.items()}
-        with suppress(OSError):  # a full disk: what is being done goes on
-            write_quickly(self._locations.root / DOING, json.dumps({"heard": self._heard, "doing": doing}))
+        with suppress(OSError):  # such as a full disk: settling goes on
+            write_quickly(
+                self._locations.root / PROGRESS_FILE,
+                json.dumps({"heard": self._last_request, "doing": doing}),
+            )
 
     def _close_again(self) -> None:
-        """A study that its directory knows as closed is open only in a database from an older backup.
+        """Close studies that are open in the database but closed in their directory: the database is an older backup.
 
-        An answer given to it now could never be settled. A database server can fall back while we run, so it is looked
-        for at the start, before any page is shown, and then each time.
+        Answers given now could never be settled. A database server may be restored while we run, so this is done at the
+        start, before any page is shown, and at every look.
         """
         with self._database.reading() as session:
             known = studies.in_state(session, State.OPEN)
@@ -402,28 +409,28 @@ class Settler:
                 studies.step(session, study_id, State.CLOSED, SERVICE)
 
     def _destroy_keys(self) -> None:
-        """Of studies that ended, where a kill came first."""
+        """Destroy the keys of ended studies that a crash has left."""
         with self._database.reading() as session:
             ended = [stored for state in studies.ENDED for stored in studies.in_state(session, state)]
         for study_id in ended:
             self._locations.destroy_keys(study_id)
 
     def _run(self) -> None:
-        while not self._ended.is_set():
-            with suppress(OSError), exclusive(self._locations.root / LEADS) as self.leads:
+        while not self._stopping.is_set():
+            with suppress(OSError), exclusive(self._locations.root / LEADER_LOCK) as self.leads:
                 if self.leads:
                     self._lead()
             self.leads = False
-            self._ended.wait(HEAR_SECONDS)
+            self._stopping.wait(HEAR_SECONDS)
 
     def _lead(self) -> None:
         pause = LOOK_SECONDS
-        while not self._ended.is_set():
-            self._asked.clear()
-            self._heard = self._read(ASKED)
+        while not self._stopping.is_set():
+            self._wake.clear()
+            self._last_request = self._read(REQUEST_FILE)
             try:
                 well = self._settle_all()
-            except Exception as failed:  # the database is away: the thread must live
+            except Exception as failed:  # such as a lost database: the thread must survive
                 complain("Settling failed.", failed)
                 well = False
             pause = (
@@ -432,16 +439,16 @@ class Settler:
             self._wait(pause)
 
     def _wait(self, seconds: float) -> None:
-        """Until this process or another one is asked for something, but not for longer."""
+        """Wait until any process is asked to settle, at most for so many seconds."""
         until = time.monotonic() + seconds
-        while not self._asked.wait(max(0.0, min(HEAR_SECONDS, until - time.monotonic()))):
-            if time.monotonic() >= until or self._read(ASKED) != self._heard:
+        while not self._wake.wait(max(0.0, min(HEAR_SECONDS, until - time.monotonic()))):
+            if time.monotonic() >= until or self._read(REQUEST_FILE) != self._last_request:
                 return
 
     def close_overdue(self) -> None:
-        """Close studies whose deadline is over, if as many have answered as their plans count on.
+        """Close studies whose deadline has passed, if as many have answered as their plans expect.
 
-        With fewer less could be guaranteed, so the analyst decides, and people can answer until then.
+        With fewer answers the guarantees would be weaker, so the analyst decides, and people can answer until then.
         """
         with self._database.reading() as session:
             overdue = studies.overdue(session)
@@ -453,15 +460,15 @@ class Settler:
                         studies.close(session, study_id, SERVICE)
 
     def tell_counts(self, now: datetime) -> None:
-        """Count anew, once an hour, what analysts are told of people who answer."""
+        """Update, once an hour, the counts of answers that analysts see."""
         with self._database.reading() as session:
-            due = studies.to_tell(session, now)
+            due = studies.outdated_counts(session, now)
         for study_id in due:
             with self._database.writing() as session:
-                studies.tell_again(session, study_id, now)
+                studies.update_counts(session, study_id, now)
 
     def _settle_all(self) -> bool:
-        """Settle every closed study; whether all went well."""
+        """Settle every closed study, and do the periodic work; whether all settlements succeeded."""
         self._close_again()
         self.close_overdue()
         self.tell_counts(datetime.now(UTC))
@@ -469,11 +476,11 @@ class Settler:
             closed = studies.to_settle(session)
         for study_id in self._doing.keys() - set(closed):
             self._doing.pop(study_id, None)
-        self._doing |= {study_id: Doing("waiting") for study_id in closed}
-        self._tell()
+        self._doing |= {study_id: Progress("waiting") for study_id in closed}
+        self._write_progress()
         problems = []
         for study_id in closed:
-            if not self._ended.is_set():
+            if not self._stopping.is_set():
                 problems.append(self._settle(study_id))
         renew_old(self._database, self._locations)
         finish(self._database, self._locations)
@@ -481,20 +488,20 @@ class Settler:
         return not any(problems)
 
     def _settle(self, study_id: str) -> str | None:
-        """Settle; what went wrong, which the study's page shows too."""
+        """Settle a study; the problem if that failed, which its page shows too."""
         try:
             settle_study(self._database, self._locations, study_id, lambda doing: self._note(study_id, doing))
             problem = None
         except SettledElsewhere as busy:
-            self._note(study_id, Doing("waiting"))
+            self._note(study_id, Progress("waiting"))
             return str(busy)
         except WorseThanPromised as worse:
-            # Nothing was drawn. The analyst is shown what could be guaranteed for those who answered, and decides.
+            # Nothing was drawn. The analyst sees the guarantees for those who answered, and decides.
             with self._database.writing() as session:
                 studies.note_refusal(session, study_id, refusal(worse))
             problem = None
         except SingledOut as refused:
-            problem = refused.unnamed  # the analyst is not told who has answered
+            problem = refused.unnamed  # the analyst must not learn who has answered
         except Refused as refused:
             problem = str(refused)
         except Exception as failed:
@@ -508,5 +515,5 @@ class Settler:
 
 
 def refusal(worse: WorseThanPromised) -> dict[str, Any]:
-    """What is kept of it: in what less can be guaranteed, and the guarantees themselves."""
+    """The stored form of a refusal: which guarantees are weaker, and all guarantees for those who answered."""
     return {"words": worse.less, "found": cast(Guarantees, worse.found).record()}

@@ -1,4 +1,4 @@
-"""Signing in and out, the link that sets a password, and who may see a page."""
+"""Signing in and out, one-time links that set passwords, and access to pages by role."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from sqlalchemy.orm import Session
 from starlette.responses import Response
 
 from truthful.errors import InputError, Refused
-from truthful.service.limits import KNOWN, TryingBrowser, address, browser, browser_mark
+from truthful.service.limits import MARK_COOKIE, TryingBrowser, address, browser, browser_mark
 from truthful.service.middleware import limit_guesses, wait
 from truthful.service.pages import LANGUAGE, YEAR, Service, Visit, Visitor, go, languages
 from truthful.store import accounts, factors
@@ -29,7 +29,7 @@ router = APIRouter()
 
 
 class SignInFirst(Exception):
-    """The page is for somebody who has signed in; `page` is where to do it, or to set up what is missing."""
+    """The page needs a signed-in account; `page` is where to sign in, or to set up the second factor."""
 
     def __init__(self, page: str = "/sign-in") -> None:
         super().__init__(page)
@@ -38,13 +38,13 @@ class SignInFirst(Exception):
 
 @dataclass(frozen=True, eq=False)
 class SignedIn(Visit):
-    """A request of somebody who has signed in."""
+    """A request from a signed-in account."""
 
     account: Account
 
     @property
     def who(self) -> str:
-        """Her name, for the log."""
+        """The account's name, for the audit log."""
         return self.account.name
 
     def page(self, template: str, *, status: int = 200, **values: Any) -> Response:
@@ -52,7 +52,7 @@ class SignedIn(Visit):
 
 
 def signed_in(visit: Visitor) -> SignedIn:
-    """Whoever has signed in; with a second factor, if one is required."""
+    """The signed-in visit; SignInFirst if there is none, or if it lacks a required second factor."""
     found = find_signed_in(visit)
     if visit.service.settings.require_second_factor and found.account.factor is None:
         raise SignInFirst(ACCOUNT)
@@ -60,7 +60,7 @@ def signed_in(visit: Visitor) -> SignedIn:
 
 
 def find_signed_in(visit: Visitor) -> SignedIn:
-    """Whoever has signed in, also if she has to set up a second factor first."""
+    """The signed-in visit, also of an account that has yet to set up a required second factor."""
     token = visit.request.cookies.get(cookie_name(visit.service, COOKIE))
     if token is not None:
         with visit.reading() as session:
@@ -70,7 +70,7 @@ def find_signed_in(visit: Visitor) -> SignedIn:
 
 
 def _only(role: Role) -> Any:
-    """Nobody else gets to a page that asks for this."""
+    """A dependency that admits this role alone."""
 
     async def require(signed: Annotated[SignedIn, Depends(signed_in)]) -> SignedIn:
         if signed.account.role != role:
@@ -86,7 +86,7 @@ Analyst = Annotated[SignedIn, _only(Role.ANALYST)]
 
 @router.get("/")
 def home(visit: Visitor) -> Response:
-    """One's own first page."""
+    """Redirect to the first page of one's role."""
     return go(HOME[signed_in(visit).account.role])
 
 
@@ -103,15 +103,15 @@ def _sign_in_page(visit: Visit, *, status: int = 200, name: str = "", wrong: boo
 
 @router.post("/sign-in")
 async def sign_in(visit: Visitor, name: Field, password: Field) -> Response:
-    """Attempts are counted before anything is checked, and before a thread is taken: of many, only so many go on.
+    """Sign in by password. Attempts are counted before a password is checked or a thread taken.
 
-    Who brings a mark is looked up first: what strangers at the same address did is not held against her.
+    Browsers with a mark are looked up first, so that strangers at the same address do not count against them.
     """
     if not visit.service.settings.passwords:
         return _sign_in_page(visit, status=403)
     request, limits, pools = visit.request, visit.service.limits, visit.service.pools
     came_from = address(request, visit.service.settings.behind_proxy)
-    mark = request.cookies.get(cookie_name(visit.service, KNOWN), "")
+    mark = request.cookies.get(cookie_name(visit.service, MARK_COOKIE), "")
     if not mark and (seconds := limits.addresses.attempt(came_from)):
         return wait(request, seconds)
     found = await pools.lookups.run(partial(_find, visit, accounts.find_by_name, name))
@@ -134,7 +134,7 @@ def _check(visit: Visit, trying: TryingBrowser, name: str, password: str, found:
     with visit.reading() as session:
         account = accounts.check_password(session, name, password)
     if account is None:
-        # Of any name, so that it takes as long for one that is nobody's, which is not kept: it may be a password.
+        # Also for unknown names, to take equally long; these are not stored, as they may be mistyped passwords.
         with visit.writing() as session:
             note_refused_sign_in(session, None if found is None else found.name)
         return _sign_in_page(visit, status=403, name=name[:200], wrong=True)
@@ -150,7 +150,7 @@ def sign_out(visit: Visitor) -> Response:
 
 
 def leave(visit: Visit) -> Response:
-    """To the first page, without the cookie of whoever was signed in."""
+    """Redirect to the sign-in page, and delete the sign-in cookie."""
     response = go("/sign-in")
     visit.remove(response, cookie_name(visit.service, COOKIE))
     return response
@@ -158,7 +158,7 @@ def leave(visit: Visit) -> Response:
 
 @router.get("/welcome/{token}")
 def welcome(visit: Visitor, token: str) -> Response:
-    """A one-time link. Opening it changes nothing: previews and scanners open links too."""
+    """The page of a one-time link. Opening it changes nothing, because mail scanners open links too."""
     with visit.reading() as session:
         account = accounts.find_by_link(session, token)
     return _refuse_used_link(visit) if account is None else _welcome(visit, account)
@@ -198,7 +198,7 @@ def _refuse_used_link(visit: Visit) -> Response:
 
 @router.post("/language")
 def choose_language(visit: Visitor, language: Field, back: Field = "/") -> Response:
-    """Keep a language for this browser, and show the same page again."""
+    """Store the chosen language in a cookie, and return to the same page."""
     ours = back.startswith("/") and not back.startswith(("//", "/\\")) and back.isprintable()
     response = go(back if ours else "/")
     if language in languages():
@@ -208,7 +208,7 @@ def choose_language(visit: Visitor, language: Field, back: Field = "/") -> Respo
 
 @router.get("/sign-in/code")
 def code_page(visit: Visitor) -> Response:
-    """Asks for the code of somebody whose password was right."""
+    """Ask for the second factor after a right password."""
     return go("/sign-in") if _waiting(visit) is None else visit.page("signing/code.html", wrong=False)
 
 
@@ -224,7 +224,7 @@ def check_code(visit: Visitor, code: Field) -> Response:
 
 
 def take_code(visit: Visit, account: Account, code: str) -> bool:
-    """Whether a code of the second factor is right; it is used up."""
+    """Use up a code of the second factor; whether it was right."""
     with visit.writing() as session:
         right = factors.check(session, account.id, code)
     if right:
@@ -233,14 +233,14 @@ def take_code(visit: Visit, account: Account, code: str) -> bool:
 
 
 def _waiting(visit: Visit) -> Account | None:
-    """Who has given her password in this browser, and no code yet."""
+    """The account that has given its password in this browser but no second factor yet."""
     token = visit.request.cookies.get(cookie_name(visit.service, COOKIE), "")
     with visit.reading() as session:
         return accounts.signed_in(session, token, waiting=True)
 
 
 def enter(visit: Visit, account: Account, *, code_given: bool = False) -> Response:
-    """Sign in under a new token; one that the browser brought along ends here. A second factor is asked for first."""
+    """Sign in under a new token, ending the browser's old one; first ask for the account's second factor, if any."""
     cookie, complete = cookie_name(visit.service, COOKIE), code_given or account.factor is None
     with visit.writing() as session:
         accounts.sign_out(session, visit.request.cookies.get(cookie, ""))
@@ -250,10 +250,10 @@ def enter(visit: Visit, account: Account, *, code_given: bool = False) -> Respon
     visit.keep(response, cookie, token)
     if not complete:
         return response
-    visit.keep(response, cookie_name(visit.service, KNOWN), browser_mark(account), YEAR)
+    visit.keep(response, cookie_name(visit.service, MARK_COOKIE), browser_mark(account), YEAR)
     return response
 
 
 def cookie_name(service: Service, cookie: str) -> str:
-    """With TLS the cookie's name says that no other host and no plain connection can have set it."""
+    """The cookie's name; with TLS prefixed by __Host-, so that no other host or plain connection can set it."""
     return f"__Host-{cookie}" if service.settings.secure else cookie

@@ -1,1 +1,1 @@
-"""The database of the service: what a running study remembers, and the moves that change it."""
+"""The service's database: accounts, studies, rosters and answers, and the transactions that change them."""

@@ -1,7 +1,7 @@
-"""Who signs in: accounts, the links that set a password once, browsers that are signed in, and studies shared.
+"""Accounts: one-time links that set passwords, signed-in browsers, and the studies an account may see.
 
-Secrets that people carry are random, shown once, and kept here only as hashes. Whose access is taken away is not signed
-in any more, and can only come back by a new link.
+Links and cookies hold random tokens, shown once and stored only as hashes. Revoking an account's access signs it out
+everywhere; only a new link lets it back in.
 """
 
 from __future__ import annotations
@@ -22,25 +22,25 @@ from truthful.store.tables import Access, Account, RecoveryCode, Role, SignIn, S
 
 
 def new_token() -> str:
-    """256 random bits for a link or a cookie: nobody finds one by trying."""
+    """256 random bits for a link or a cookie: impossible to guess."""
     return secrets.token_urlsafe(32)
 
 
 def hash_token(token: str) -> str:
-    """How a token is kept and looked up. It is random, so a plain hash cannot be turned round."""
+    """The hash by which a token is stored and looked up. Tokens are random, so a plain hash cannot be inverted."""
     return hashlib.sha256(token.encode("utf-8", "surrogatepass")).hexdigest()
 
 
 LINK_LASTS = timedelta(days=7)
 SIGN_IN_LASTS = timedelta(hours=12)
-#: From the password to the code.
+#: From the right password to the code of the second factor.
 CODE_LASTS = timedelta(minutes=10)
 SHORTEST, LONGEST = 12, 1_000
 LONGEST_IDENTITY = 320
 
 _HASHER = PasswordHasher()
-# Checked where there is no account, so that a wrong name takes as long as a wrong password. No password has this hash.
-_NOBODYS = (
+# Checked for unknown names, so that a wrong name takes as long as a wrong password. No password has this hash.
+_DUMMY_HASH = (
     f"$argon2id$v=19$m={_HASHER.memory_cost},t={_HASHER.time_cost},p={_HASHER.parallelism}"
     f"${'A' * 22}${'A' * 43}"
 )
@@ -51,7 +51,7 @@ def find_by_name(session: Session, name: str) -> Account | None:
 
 
 def account(session: Session, name: str, role: Role, who: str) -> Account:
-    """The account of this name, made if there is none. Only whoever runs the service makes accounts."""
+    """The account with this name, created if missing. Only the operator creates accounts."""
     found = find_by_name(session, name)
     if found is None:
         require_unlike(require_name(name), session.scalars(select(Account.name)))
@@ -65,26 +65,26 @@ def account(session: Session, name: str, role: Role, who: str) -> Account:
 
 
 def set_identity(session: Session, account: Account, identity: str, who: str) -> None:
-    """Let her in by an OpenID provider: as this e-mail address, or without an @ as the provider's own name for her."""
-    told = _address(identity.strip()) if "@" in identity else identity.strip()
-    if not 0 < len(told) <= LONGEST_IDENTITY or not told.isprintable():
+    """Allow sign-in through the OpenID provider, by e-mail address or, without an @, by the provider's subject."""
+    normalised = _address(identity.strip()) if "@" in identity else identity.strip()
+    if not 0 < len(normalised) <= LONGEST_IDENTITY or not normalised.isprintable():
         raise InputError(f"identity is {identity!r}; give the e-mail address that the provider vouches for.")
-    taken = session.scalar(select(Account).where(Account.identity == told, Account.id != account.id))
+    taken = session.scalar(select(Account).where(Account.identity == normalised, Account.id != account.id))
     if taken is not None:
-        raise Refused(f"The identity {told!r} is {taken.name!r} here. One identity has one account.")
-    if account.subject is not None:  # whoever came by the identity before is not signed in any more
+        raise Refused(f"The identity {normalised!r} is {taken.name!r} here. One identity has one account.")
+    if account.subject is not None:  # sign out whoever used the earlier identity
         session.execute(delete(SignIn).where(SignIn.account_id == account.id))
-    account.identity, account.subject = told, None
+    account.identity, account.subject = normalised, None
     log(session, who, "set the identity of", whom=account.name)
 
 
 def _address(email: str) -> str:
-    """An address whatever its case; other letters than ours could become one of them."""
+    """An address in lower case, if it is ASCII: lowering other letters could turn them into ASCII ones."""
     return email.lower() if email.isascii() else email
 
 
 def find_by_identity(session: Session, issuer: str, subject: str, email: str | None) -> Account | None:
-    """Whose account this is. Whoever comes by an identity first keeps it: an address may be given to somebody else."""
+    """The account of an identity, bound to the first subject that uses it: an address may be reassigned later."""
     bound = f"{issuer} {subject}"
     found = session.scalar(select(Account).where(Account.subject == bound))
     if found is not None:
@@ -104,7 +104,7 @@ def accounts(session: Session) -> list[Account]:
 
 
 def new_link(session: Session, account: Account, who: str) -> str:
-    """A link that sets the password of an account, once. Earlier links of it lead nowhere from now on."""
+    """The token of a one-time link that sets the account's password. The account's earlier links stop working."""
     token = new_token()
     session.execute(delete(SignInLink).where(SignInLink.account_id == account.id))
     session.add(
@@ -115,7 +115,7 @@ def new_link(session: Session, account: Account, who: str) -> str:
 
 
 def find_by_link(session: Session, token: str, *, lock: bool = False) -> Account | None:
-    """Whose link this is, if it is still good; locked for the rest of the transaction if need be."""
+    """The account of a valid link, or None; with `lock`, locked for the rest of the transaction."""
     link = session.get(SignInLink, hash_token(token))
     if link is None or link.expires < datetime.now(UTC):
         return None
@@ -123,16 +123,16 @@ def find_by_link(session: Session, token: str, *, lock: bool = False) -> Account
 
 
 def hash_password(password: str) -> str:
-    """The slow hash of a password, made outside any transaction."""
+    """The slow hash of a password, to be computed outside any transaction."""
     if not SHORTEST <= len(password) <= LONGEST:
         raise InputError(f"The password has {len(password)} characters; give {SHORTEST} to {LONGEST:,}.")
     return _HASHER.hash(password)
 
 
 def set_password(session: Session, token: str, password_hash: str) -> Account:
-    """Use up a link: its account has this password now, and whoever was signed in to it is not any more."""
+    """Use up a link: set the password of its account, remove its second factor, and sign out all its browsers."""
     found = find_by_link(session, token, lock=True)
-    # Of two who use a link at once, the second waits for the lock and then finds no link any more.
+    # Of two requests that use a link at once, the second waits for the lock and then finds no link.
     used = session.execute(delete(SignInLink).where(SignInLink.hash == hash_token(token)))
     if found is None or not used.rowcount:  # type: ignore[attr-defined]
         raise Refused("This link was used already, or is too old.")
@@ -144,9 +144,9 @@ def set_password(session: Session, token: str, password_hash: str) -> Account:
 
 
 def check_password(session: Session, name: str, password: str) -> Account | None:
-    """The account, if name and password are right. It takes as long if they are not."""
+    """The account, or None for a wrong name or password; all cases take equally long."""
     found = find_by_name(session, name)
-    kept = _NOBODYS if found is None or found.password is None else found.password
+    kept = _DUMMY_HASH if found is None or found.password is None else found.password
     try:
         _HASHER.verify(kept, password[: LONGEST + 1])
     except (VerifyMismatchError, InvalidHashError):
@@ -155,17 +155,17 @@ def check_password(session: Session, name: str, password: str) -> Account | None
 
 
 def sign_in(session: Session, account: Account) -> str:
-    """A token for the browser's cookie."""
+    """Sign a browser in; the token for its cookie."""
     log(session, account.name, "signed in")
-    return _let_in(session, account, SIGN_IN_LASTS)
+    return _new_sign_in(session, account, SIGN_IN_LASTS)
 
 
 def wait_for_code(session: Session, account: Account) -> str:
-    """A token for a browser that is signed in once it brings a code too."""
-    return _let_in(session, account, CODE_LASTS, waiting=True)
+    """The cookie token of a browser that has yet to give its second factor."""
+    return _new_sign_in(session, account, CODE_LASTS, waiting=True)
 
 
-def _let_in(session: Session, account: Account, lasts: timedelta, waiting: bool = False) -> str:
+def _new_sign_in(session: Session, account: Account, lasts: timedelta, waiting: bool = False) -> str:
     now, token = datetime.now(UTC), new_token()
     session.execute(delete(SignIn).where(SignIn.expires < now))
     session.add(SignIn(hash=hash_token(token), account_id=account.id, expires=now + lasts, waiting=waiting))
@@ -173,7 +173,7 @@ def _let_in(session: Session, account: Account, lasts: timedelta, waiting: bool 
 
 
 def signed_in(session: Session, token: str, *, waiting: bool = False) -> Account | None:
-    """Whose browser this is; or, if that is asked for, who has yet to bring a code in it."""
+    """The account signed in with this token; with `waiting`, the account that has yet to give its second factor."""
     found = session.get(SignIn, hash_token(token))
     if found is None or found.expires < datetime.now(UTC) or found.waiting != waiting:
         return None
@@ -185,19 +185,19 @@ def sign_out(session: Session, token: str) -> None:
 
 
 def sign_out_everywhere(session: Session, account: Account) -> None:
-    """Whichever browser is signed in to this account is not any more."""
+    """Sign out every browser of this account."""
     session.execute(delete(SignIn).where(SignIn.account_id == account.id))
     log(session, account.name, "signed out everywhere")
 
 
 def forget_factor(session: Session, account: Account) -> None:
-    """No second factor is asked for from now on."""
+    """Remove the account's second factor and its recovery codes."""
     account.factor, account.factor_step, account.factor_misses = None, 0, 0
     session.execute(delete(RecoveryCode).where(RecoveryCode.account_id == account.id))
 
 
 def named(session: Session, name: str) -> Account:
-    """The account of this name, locked for the rest of the transaction."""
+    """The account with this name, locked for the rest of the transaction."""
     found = session.scalar(select(Account).where(Account.name == name).with_for_update())
     if found is None:
         names = ", ".join(repr(one.name) for one in accounts(session)) or "none yet"
@@ -206,7 +206,7 @@ def named(session: Session, name: str) -> Account:
 
 
 def end(session: Session, account: Account, who: str) -> None:
-    """Her password, second factor, links and browsers' cookies are worth nothing from now on."""
+    """Revoke the account's password, identity, second factor, links and sign-ins."""
     account.password = account.identity = account.subject = None
     forget_factor(session, account)
     for kind in (SignInLink, SignIn):
@@ -215,7 +215,7 @@ def end(session: Session, account: Account, who: str) -> None:
 
 
 def share(session: Session, study_id: str, account: Account, who: str) -> None:
-    """Let somebody into a study."""
+    """Give an account access to a study."""
     if not may_see(session, account, study_id):
         session.add(Access(study_id=study_id, account_id=account.id))
         session.flush()
@@ -223,19 +223,19 @@ def share(session: Session, study_id: str, account: Account, who: str) -> None:
 
 
 def unshare(session: Session, study_id: str, account: Account, who: str) -> None:
-    """Let her into it no longer."""
+    """Take away an account's access to a study."""
     if may_see(session, account, study_id):
         session.execute(delete(Access).where(Access.study_id == study_id, Access.account_id == account.id))
         log(session, who, "ended the sharing with", study_id, whom=account.name)
 
 
 def may_see(session: Session, account: Account, study_id: str) -> bool:
-    """Whether she is let into the study, if there is one."""
+    """Whether the account has access to the study; False if there is no such study."""
     return session.get(Access, (study_id, account.id)) is not None
 
 
 def payers(session: Session) -> list[str]:
-    """The names of those who can be named to pay."""
+    """The names of all payers."""
     return list(
         session.scalars(select(Account.name).where(Account.role == Role.PAYER).order_by(Account.name))
     )

@@ -1,10 +1,10 @@
-"""A player's own moves: consent, an answer, a change of mind. All of them end when the study closes.
+"""A player's own moves: to consent, answer, change her answer and withdraw, until the study closes.
 
-Each takes a shared lock on the study, which closing takes for itself: a move is either wholly before the closing,
-and counts, or is refused. The lock on the player makes two tabs and double clicks wait for each other.
+Each move takes a shared lock on the study, and closing an exclusive one: a move either ends before the closing, and
+counts, or is refused. A lock on the player makes two tabs and double clicks take turns.
 
-Links are handed out by the analyst, who could open them. So consenting gives a code, and an answer is seen, changed and
-taken back only by who knows it.
+Links are handed out by the analyst, who could open them. So consenting yields a code, and only with this code can an
+answer be seen, changed or withdrawn.
 """
 
 from __future__ import annotations
@@ -27,11 +27,11 @@ from sqlalchemy.orm import Session
 
 from truthful.errors import InputError
 from truthful.store.accounts import hash_token
-from truthful.store.seals import Seals, Whose, seals_of
+from truthful.store.seals import AnswerRow, Seals, seals_of
 from truthful.store.studies import NotNow
 from truthful.store.tables import Answer, ConsentDocument, Player, State, StoredStudy, Table
 
-#: A player, her features, her answer, and what she thinks the others will say, if she was asked.
+#: A player, her features, her answer, and her prediction if one was asked for.
 Reported = tuple[str, dict[str, object], float, float | None]
 CLOSED = "Answers are not taken any more."
 GIVEN_ELSEWHERE = "There is an answer already, given in another browser."
@@ -39,7 +39,7 @@ GIVEN_ELSEWHERE = "There is an answer already, given in another browser."
 
 @dataclass(frozen=True)
 class OpenedAnswer:
-    """What a player reported, in raw units, and what she thinks the others will say, if she is asked."""
+    """A player's answer in raw units, and her prediction if one was asked for."""
 
     value: float
     prediction: float | None
@@ -50,21 +50,21 @@ class TooLate(NotNow):
 
 
 class NotReady(NotNow):
-    """She has not consented, or has said that her features are wrong."""
+    """The player has not consented, or disputes her features."""
 
 
 class NotHers(NotNow):
-    """There is an answer, and whoever this is does not know its code."""
+    """There is an answer already, and the request does not have its code."""
 
 
 class Unfit(InputError):
-    """The study does not take such an answer."""
+    """The answer or prediction is not one that the study takes."""
 
 
 def consent(session: Session, token: str, code: str = "") -> str:
-    """Take part; the code that her answer will be opened with. Who brings the code she has keeps it.
+    """Note a player's consent; the code that will open her answer: a valid `code` is kept, otherwise a new one.
 
-    Until there is an answer another browser may begin anew, with a code of its own.
+    Until there is an answer, another browser may consent anew and get a code of its own.
     """
     player = _open_player(session, token)
     if player.disputed:
@@ -74,7 +74,7 @@ def consent(session: Session, token: str, code: str = "") -> str:
     _require_no_answer(session, player)
     given = _receipt_code()
     player.sealed_code, player.consented = _seal_code(session, player, given), datetime.now(UTC)
-    # The database looks it up as it writes the rest.
+    # A subquery, so that the database looks the hash up in the same statement.
     shown = (
         select(ConsentDocument.sha256).where(ConsentDocument.study_id == player.study_id).scalar_subquery()
     )
@@ -83,7 +83,7 @@ def consent(session: Session, token: str, code: str = "") -> str:
 
 
 def dispute(session: Session, token: str, wrong: bool, code: str = "") -> None:
-    """Say that one's features are wrong, or that they are right after all. An answer given before is taken back."""
+    """Dispute a player's features, which withdraws her answer; or, with `wrong` false, end the dispute."""
     player = _open_player(session, token)
     if wrong:
         _forget(session, player, code)
@@ -98,14 +98,14 @@ def submit(
     fits: Callable[[str], bool] = lambda study_id: True,
     prediction: float | None = None,
 ) -> None:
-    """Give or change an answer, and the prediction that goes with it. They count once the transaction has ended.
+    """Give or change an answer and its prediction. They count once the transaction has ended.
 
-    Which study it is comes back from the database: one that does not take them undoes it by an error.
+    The write returns the study, and only then does `fits` check the answer: `Unfit` undoes the transaction.
     """
     link, given = hash_token(token), OpenedAnswer(value, prediction)
     place = seals_of(session).place(link)
     if place is None or not _write(session, link, place, given, code):
-        # Nobody has looked at her pages in this process, or the study has another key by now.
+        # Her link is not cached in this process, or the study has a new key since.
         place = _place(session, link)
         if place is None or not _write(session, link, place, given, code):
             raise _why_not(session, token)
@@ -113,8 +113,8 @@ def submit(
         raise Unfit("The study does not take this answer, or this prediction.")
 
 
-def _place(session: Session, link: str) -> Whose | None:
-    """Where an answer by this link goes, remembered for the next one."""
+def _place(session: Session, link: str) -> AnswerRow | None:
+    """The row that belongs to this link, looked up and cached."""
     found = session.execute(
         select(Player.study_id, Player.player, StoredStudy.seal)
         .join(StoredStudy, StoredStudy.id == Player.study_id)
@@ -122,13 +122,13 @@ def _place(session: Session, link: str) -> Whose | None:
     ).first()
     if found is None:
         return None
-    place = Whose(found[0], found[1], found[2] or "")
+    place = AnswerRow(found[0], found[1], found[2] or "")
     seals_of(session).remember(link, place)
     return place
 
 
-def _write(session: Session, link: str, place: Whose, given: OpenedAnswer, code: str) -> bool:
-    """Keep an answer, if it may be given and this is where it goes."""
+def _write(session: Session, link: str, place: AnswerRow, given: OpenedAnswer, code: str) -> bool:
+    """Store an answer if the player may answer and `place` is current; whether it was stored."""
     key = seals_of(session).key(place.study_id, place.seal)
     values = {
         "link": link,
@@ -142,10 +142,10 @@ def _write(session: Session, link: str, place: Whose, given: OpenedAnswer, code:
 
 
 def _why_not(session: Session, token: str) -> NotNow:
-    """Why an answer is not taken, read without a lock; to a stranger with the link it is the same if there is one.
+    """The reason why an answer was refused, read without locks. It does not reveal to others whether she has answered.
 
-    PostgreSQL may have locked the player for the statement and then found that she has changed meanwhile. Two who both
-    asked for more than that lock would wait for each other for ever.
+    PostgreSQL may have locked the player's row for the statement before finding it changed. Two transactions that both
+    asked for a stronger lock now would deadlock.
     """
     state = session.scalar(
         select(StoredStudy.state)
@@ -158,17 +158,17 @@ def _why_not(session: Session, token: str) -> NotNow:
 
 
 def withdraw(session: Session, token: str, code: str) -> None:
-    """Take back answer and consent: as if she had never come."""
+    """Remove a player's answer and consent, as if she had never come."""
     _forget(session, _open_player(session, token), code)
 
 
 def knows(kept: str | None, code: str) -> bool:
-    """Whether this is the code that opens her answer."""
+    """Whether `code` is the player's code, compared in constant time."""
     return kept is not None and hmac.compare_digest(kept.encode(), code.encode("utf-8", "surrogatepass"))
 
 
 def code_of(session: Session, player: Player) -> str | None:
-    """The code that opens her answer, once she has one."""
+    """The code that opens a player's answer, or None before she has consented."""
     if player.sealed_code is None:
         return None
     return seals_of(session).open_code(player.study_id, player.player, player.sealed_code)
@@ -178,13 +178,13 @@ def opened(seals: Seals, row: Answer) -> OpenedAnswer:
     return unpack(seals.open(row.study_id, ANSWER, row.player, row.sealed))
 
 
-#: What a sealed answer is called where it is bound to its row.
+#: The kind under which answers are sealed.
 ANSWER = "answer"
 _NUMBERS = Struct(">dd")
 
 
 def pack(answer: OpenedAnswer) -> bytes:
-    """As bytes, always as many; no prediction is not a number."""
+    """An answer as bytes of constant length; a missing prediction is encoded as NaN."""
     return _NUMBERS.pack(answer.value, math.nan if answer.prediction is None else answer.prediction)
 
 
@@ -198,7 +198,7 @@ def answer_of(session: Session, player: Player) -> Answer | None:
 
 
 def reports(session: Session, study_id: str) -> Iterator[Reported]:
-    """Everybody's player, features, answer and prediction, by player: for the settlement alone."""
+    """Player, features, answer and prediction of everybody who answered: for the settlement alone."""
     seals = seals_of(session)
     for features, row in session.execute(_answered(study_id, Player.features, Answer)):
         answer = opened(seals, row)
@@ -206,25 +206,25 @@ def reports(session: Session, study_id: str) -> Iterator[Reported]:
 
 
 def in_order(session: Session, study_id: str) -> list[Reported]:
-    """The same in an order that no database's own rules for letters change."""
+    """All reports in an order that does not depend on the database's collation."""
     return sorted(reports(session, study_id), key=lambda report: report[0])
 
 
 def features(session: Session, study_id: str) -> list[dict[str, Any]]:
-    """The features of those who answered, by player, and nothing of what they said."""
+    """The features of everybody who answered, in order of player, without their answers."""
     return list(session.scalars(_answered(study_id, Player.features)))
 
 
 def _answered(study_id: str, *columns: Any) -> Select[Any]:
-    """These columns of everybody who answered, by player."""
+    """A query for these columns of everybody who answered, in order of player."""
     hers = (Answer.study_id == Player.study_id) & (Answer.player == Player.player)
     return select(*columns).join(Answer, hers).where(Player.study_id == study_id).order_by(Player.player)
 
 
 def fingerprint(session: Session, study_id: str) -> str:
-    """A hash of all answers and features: two databases with the same one would settle the same study.
+    """A keyed hash of all answers and features: databases with equal fingerprints settle alike.
 
-    It takes a key, so that nobody can try out which answers have it.
+    Without the key nobody can test guessed answers against it.
     """
     whole = hmac.new(seals_of(session).hashing(study_id), digestmod=hashlib.sha256)
     for report in in_order(session, study_id):
@@ -233,7 +233,7 @@ def fingerprint(session: Session, study_id: str) -> str:
 
 
 def older_fingerprint(session: Session, study_id: str) -> str:
-    """The hash as it was made before it took a key."""
+    """The fingerprint of older versions, which had no key."""
     lines = sorted(
         repr(report if report[3] is not None else report[:3]) for report in reports(session, study_id)
     )
@@ -241,7 +241,7 @@ def older_fingerprint(session: Session, study_id: str) -> str:
 
 
 def seal_again(session: Session, study_id: str, name: str) -> None:
-    """Seal answers and codes with the key of this name."""
+    """Reseal all answers and codes with the key of this name."""
     seals, key = seals_of(session), seals_of(session).key(study_id, name)
     given = session.scalars(select(Answer).where(Answer.study_id == study_id)).all()
     for row in given:
@@ -254,13 +254,13 @@ def seal_again(session: Session, study_id: str, name: str) -> None:
 
 @cache
 def _submission(dialect: str) -> Executable:
-    """An answer given or changed in one statement, which gives the study; nothing, if she may not answer now."""
+    """The statement that gives or changes an answer and returns its study, or no row if the player may not answer."""
     insert: Any = {"sqlite": sqlite.insert, "postgresql": postgresql.insert}[dialect]
-    # Tables, not their classes: the rows are not kept in the session, which takes longer than the database does.
+    # Tables, not mapped classes: tracking the rows in the session would take longer than the statement itself.
     player, study, answer = (Table.metadata.tables[name] for name in ("players", "surveys", "answers"))
     hers = (
         select(player.c.study_id, player.c.player, bindparam("sealed", type_=answer.c.sealed.type))
-        # The study first: who changes a roster locks the study before its players, and would wait for us for ever.
+        # The study first: changes of a roster lock the study before its players, so the other order could deadlock.
         .join_from(study, player, study.c.id == player.c.study_id)
         .where(
             player.c.link == bindparam("link"),
@@ -289,7 +289,7 @@ def _receipt_code() -> str:
 
 
 def _seal_code(session: Session, player: Player, code: str) -> bytes:
-    """Under the key in use, which stays so until the transaction ends: the study is locked."""
+    """A code sealed with the current key, which cannot change before the transaction ends: the study is locked."""
     place = _place(session, player.link or "")
     if place is None:
         raise TooLate(CLOSED)
@@ -297,7 +297,7 @@ def _seal_code(session: Session, player: Player, code: str) -> bytes:
 
 
 def _open_player(session: Session, token: str) -> Player:
-    """Whose link it is, locked, in a study that is open and stays so until the transaction ends."""
+    """The player with this link, locked, in a study that stays open until the transaction ends."""
     found = session.execute(
         select(Player, StoredStudy.state)
         .join(StoredStudy, StoredStudy.id == Player.study_id)
@@ -316,7 +316,7 @@ def _require_no_answer(session: Session, player: Player) -> None:
 
 
 def _forget(session: Session, player: Player, code: str) -> None:
-    """Remove consent, code and answer; an answer is removed only by who knows its code."""
+    """Remove a player's consent, code and answer. If there is an answer, this needs its code."""
     if not knows(code_of(session, player), code):
         _require_no_answer(session, player)
     player.consented = player.sealed_code = player.document = None

@@ -1,8 +1,8 @@
-"""The audit log: who did what, when, in a chain that shows whether anything was changed or left out.
+"""The audit log: who did what, and when, in a hash chain that shows whether events were changed or removed.
 
-It holds no answer, no amount, no link and no address. What is told in a transaction is written as its last act: writers
-lock the end of the chain only once they hold every other lock, so that the log makes nobody wait for ever. Refused
-sign-ins stand apart, because anybody can make any number of them, and push nothing out.
+It holds no answer, amount, link or address. A transaction's events are written as its last act: writers lock the end of
+the chain only once they hold every other lock, so the log causes no deadlock. Refused sign-ins are kept apart, because
+strangers can cause any number of them and must not displace events.
 """
 
 from __future__ import annotations
@@ -19,42 +19,42 @@ from sqlalchemy.orm import Session
 
 from truthful.store.tables import Event, LogEnd, RefusedSignIn
 
-#: What the first event is chained to.
+#: The hash that the first event is chained to.
 BEGINNING = "0" * 64
-#: Of refused sign-ins so many are kept.
+#: The most refused sign-ins that are kept.
 MOST_REFUSED = 1_000
-#: What an event says, in the order in which it is hashed and told.
-SAID = ("time", "who", "what", "whom", "study_id")
-_TOLD = "told in this transaction"
+#: The fields of an event, in the order in which they are hashed and shown.
+EVENT_FIELDS = ("time", "who", "what", "whom", "study_id")
+_PENDING = "told in this transaction"
 _END = select(LogEnd.events, LogEnd.hash)
 
 
 def log(
     session: Session, who: str, what: str, study_id: str | None = None, *, whom: str | None = None
 ) -> None:
-    """Tell of an event, in the transaction that does what it tells."""
-    told = {"time": datetime.now(UTC), "who": who, "what": what, "whom": whom, "study_id": study_id}
-    session.info.setdefault(_TOLD, []).append(told)
+    """Log an event as part of the transaction that it is about."""
+    entry = {"time": datetime.now(UTC), "who": who, "what": what, "whom": whom, "study_id": study_id}
+    session.info.setdefault(_PENDING, []).append(entry)
 
 
 @event.listens_for(Session, "before_commit")
 def _write(session: Session) -> None:
-    """Add what was told to the end of the chain, which is locked until the transaction has ended."""
-    if session.in_nested_transaction() or not (told := session.info.pop(_TOLD, [])):
+    """Append the transaction's events to the chain, whose end stays locked until the transaction has ended."""
+    if session.in_nested_transaction() or not (entries := session.info.pop(_PENDING, [])):
         return
     session.flush()
     end = session.execute(_END.with_for_update()).one()
     last = end.hash
-    for said in told:
-        said["hash"] = last = link(last, said)
-    session.execute(insert(Event), told)
-    session.execute(update(LogEnd).values(events=end.events + len(told), hash=last))
+    for entry in entries:
+        entry["hash"] = last = link(last, entry)
+    session.execute(insert(Event), entries)
+    session.execute(update(LogEnd).values(events=end.events + len(entries), hash=last))
 
 
-def link(before: str, said: dict[str, Any]) -> str:
-    """The hash of an event that follows the one with the hash `before`."""
-    time = said["time"].astimezone(UTC).isoformat(timespec="microseconds")
-    whole = [before, time, *(said[name] for name in SAID[1:])]
+def link(before: str, entry: dict[str, Any]) -> str:
+    """The hash of an event that is chained to the hash `before`."""
+    time = entry["time"].astimezone(UTC).isoformat(timespec="microseconds")
+    whole = [before, time, *(entry[name] for name in EVENT_FIELDS[1:])]
     return hashlib.sha256(json.dumps(whole, ensure_ascii=False).encode("utf-8", "surrogatepass")).hexdigest()
 
 
@@ -65,13 +65,13 @@ def events(session: Session, study_id: str | None = None, *, most: int = 200) ->
 
 
 def events_of(session: Session, name: str, study_ids: Iterable[str], *, most: int) -> list[Event]:
-    """The latest events of these studies, and of the account of this name."""
+    """The latest events of these studies and of the account with this name."""
     concerned = or_(Event.study_id.in_(list(study_ids)), Event.who == name, Event.whom == name)
     return list(session.scalars(select(Event).where(concerned).order_by(Event.id.desc()).limit(most)))
 
 
 def every_event(session: Session) -> Iterator[Event]:
-    """The whole log, in order, read in parts."""
+    """All events in order, read in batches."""
     part: list[Event] = []
     while part := list(session.scalars(_after(part[-1].id if part else 0))):
         yield from part
@@ -83,7 +83,7 @@ def _after(last: int) -> Select[Event]:
 
 @dataclass(frozen=True)
 class Chain:
-    """What became of the chain: its length, its hashes, and the first place where it does not hold, if there is one."""
+    """The chain as recomputed: its hashes, and the first break as a sentence, if there is one."""
 
     hashes: list[str]
     broken: str | None
@@ -94,14 +94,14 @@ class Chain:
 
 
 def check_chain(session: Session) -> Chain:
-    """Compute the chain again. Events may be added meanwhile, so its end is looked up before and after."""
+    """Recompute the chain. Events may be added meanwhile, so its end is read before and after."""
     before, hashes = session.execute(_END).one(), [BEGINNING]
-    for found in every_event(session):
-        if found.hash != link(hashes[-1], {name: getattr(found, name) for name in SAID}):
-            told = f"Event {found.id}, {found.what!r} by {found.who!r} at {found.time.isoformat()}"
+    for entry in every_event(session):
+        if entry.hash != link(hashes[-1], {name: getattr(entry, name) for name in EVENT_FIELDS}):
+            named = f"Event {entry.id}, {entry.what!r} by {entry.who!r} at {entry.time.isoformat()}"
             why = "it was changed, or one before it was changed, added or removed"
-            return Chain(hashes[1:], f"{told}, does not follow from those before it: {why}.")
-        hashes.append(found.hash)
+            return Chain(hashes[1:], f"{named}, does not follow from those before it: {why}.")
+        hashes.append(entry.hash)
     after, count = session.execute(_END).one(), len(hashes) - 1
     if not before.events <= count <= after.events or hashes[before.events] != before.hash:
         return Chain(
@@ -111,7 +111,7 @@ def check_chain(session: Session) -> Chain:
 
 
 def note_refused_sign_in(session: Session, whom: str | None) -> None:
-    """A wrong password: of whose account, or None for a name that is nobody's. The oldest go."""
+    """Note a refused sign-in to an account, or None for an unknown name. The oldest are deleted."""
     session.add(RefusedSignIn(time=datetime.now(UTC), whom=whom))
     session.flush()
     newest = select(func.max(RefusedSignIn.id)).scalar_subquery()
@@ -121,6 +121,6 @@ def note_refused_sign_in(session: Session, whom: str | None) -> None:
 def refused_sign_ins(
     session: Session, whom: str | None = None, *, most: int = MOST_REFUSED
 ) -> list[RefusedSignIn]:
-    """The latest, of one account or of all."""
+    """The latest refused sign-ins, of one account or of all."""
     wanted = select(RefusedSignIn).order_by(RefusedSignIn.id.desc()).limit(most)
     return list(session.scalars(wanted if whom is None else wanted.where(RefusedSignIn.whom == whom)))

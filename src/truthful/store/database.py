@@ -1,8 +1,8 @@
-"""The database behind a service: opened by URL, brought up to date, read and written in transactions.
+"""The service's database: opened by URL, migrated, read and written in transactions.
 
-SQLite has one writer at a time, and a commit waits for the disk, which takes longer than most transactions. So a writer
-whose turn ends while others wait leaves the transaction open for the next; the last one commits for all, and only then
-does any of them go on. Each one's part is a savepoint: its error undoes that part alone.
+SQLite has one writer at a time, and a commit waits for the disk, longer than most transactions take. So writers share
+commits: a writer that ends while others wait leaves the transaction open for the next, the last one commits for all,
+and only then do any of them return. Each writer's part is a savepoint: its error undoes that part alone.
 """
 
 from __future__ import annotations
@@ -31,21 +31,21 @@ from truthful.store.seals import Seals
 from truthful.store.tables import Account, LogEnd, StoredStudy, Table
 
 T = TypeVar("T")
-#: What PostgreSQL says where two transactions stood in each other's way, and how often they try.
+#: PostgreSQL's error codes for conflicting transactions, and the number of attempts.
 CONFLICTS, TRIES = ("40001", "40P01"), 5
-#: How long it lets the other one go on before it tries again, each time longer: at once it would take the same locks.
+#: The pause before a retry, longer each time: an immediate retry would take the same locks.
 PAUSE_SECONDS = 0.05
-#: Who joins one transaction at most, so that the first of them does not wait for ever.
-MOST = 64
+#: The most writers that share a transaction, so that the first of them does not wait for ever.
+MOST_SHARING = 64
 
 
-class NotKept(Exception):
-    """The transaction that somebody had joined was undone: what she wrote is not there."""
+class RolledBack(Exception):
+    """A shared transaction was rolled back: nothing that its writers wrote is stored."""
 
 
 @dataclass
 class _Shared:
-    """A transaction with all who have joined it."""
+    """A transaction that several writers share."""
 
     connection: Connection
     joined: int = 0
@@ -54,12 +54,12 @@ class _Shared:
 
     @property
     def lives(self) -> bool:
-        """Not if SQLite has undone it of its own accord, as it does when the disk is full."""
+        """Whether the transaction is still open: SQLite itself rolls back when, say, the disk is full."""
         return bool(self.connection.connection.dbapi_connection.in_transaction)  # type: ignore[union-attr]
 
 
 class Turns:
-    """Writers of one SQLite database, in this process."""
+    """Lets this process's writers of one SQLite database share transactions."""
 
     def __init__(self, engine: Engine, info: dict[Any, Any]) -> None:
         self._engine, self._info = engine, info
@@ -69,7 +69,7 @@ class Turns:
 
     @contextmanager
     def writing(self) -> Iterator[Session]:
-        """One's part of a transaction; durable at the end of the block."""
+        """One writer's part of a transaction, durable when the block has ended."""
         with self._counting:
             self._waiting += 1
         with self._turn:
@@ -85,11 +85,11 @@ class Turns:
                 ):
                     yield session
             finally:
-                if not shared.lives or shared.joined == MOST or not self._waiting:
+                if not shared.lives or shared.joined == MOST_SHARING or not self._waiting:
                     self._end(shared)
         shared.ended.wait()
         if not shared.kept:
-            raise NotKept("The database could not keep what was written. See whether its disk is full.")
+            raise RolledBack("The database could not keep what was written. See whether its disk is full.")
 
     def _join(self) -> _Shared:
         if self._shared is None:
@@ -104,27 +104,27 @@ class Turns:
         return self._shared
 
     def _end(self, shared: _Shared) -> None:
-        """Commit for all, and let them go on."""
+        """Commit for all writers, and let them return."""
         self._shared = None
         try:
             if shared.lives:
                 shared.connection.commit()
                 shared.kept = True
         except SQLAlchemyError:
-            pass  # all who have joined are told
+            pass  # `kept` stays false, which raises RolledBack for every writer
         finally:
             shared.connection.close()
             shared.ended.set()
 
 
 MIGRATIONS = Path(__file__).parent / "migrations"
-#: The migration since which answers are sealed.
+#: The first revision in which answers are sealed.
 SEALED = "0012"
 DIALECTS = {"sqlite": "sqlite", "postgresql": "postgresql+psycopg", "postgres": "postgresql+psycopg"}
-#: How long a writer waits for another process to end its transaction.
+#: The time for which SQLite waits for a lock that another process holds.
 PATIENCE_SECONDS = 30
-#: After how long a connection is looked at before it is used again.
-RESTED_SECONDS = 2.0
+#: The idle time after which a connection is tested before it is used again.
+IDLE_SECONDS = 2.0
 
 
 class Database:
@@ -133,7 +133,7 @@ class Database:
     def __init__(self, url: str, seals: Seals) -> None:
         self._url, self.seals, self._info = _url(url), seals, {"seals": seals}
         self.engine = _engine(self._url)
-        # On PostgreSQL a block that reads is no transaction, which would take two more turns to the server.
+        # Reading on PostgreSQL needs no transaction, which would take two more round trips.
         alone = {} if self.is_sqlite else {"isolation_level": "AUTOCOMMIT"}
         self._readers = self.engine.execution_options(**alone)
         writers = self.engine.execution_options(writing=True)
@@ -146,20 +146,20 @@ class Database:
 
     @property
     def shown(self) -> str:
-        """Its URL, without the password."""
+        """The URL without its password."""
         return self._url.render_as_string(hide_password=True)
 
     @property
     def is_empty(self) -> bool:
-        """Whether nothing was ever kept here. SQLite would make a file that is not there."""
+        """Whether the database has no tables yet. A missing SQLite file is not opened, because that would create it."""
         if self.is_sqlite and not Path(self._url.database or "").exists():
             return True
-        with self._told():
+        with self._readable_errors():
             return not inspect(self.engine).has_table(StoredStudy.__tablename__)
 
     @property
     def is_sealed(self) -> bool:
-        """Whether something was kept here that cannot be read without keys: what people said, or a second factor."""
+        """Whether the database holds anything sealed: a study that has taken answers, or a second factor."""
         if self.is_empty:
             return False
         with self.reading() as session:
@@ -172,16 +172,16 @@ class Database:
 
     @property
     def revision(self) -> str | None:
-        """The form of the tables; None if there are none."""
-        with self._told(), self.engine.connect() as connection:
+        """The migration revision of the tables; None if there are none."""
+        with self._readable_errors(), self.engine.connect() as connection:
             return MigrationContext.configure(connection).get_current_revision()
 
     @property
     def tables_with_rows(self) -> list[str]:
-        """Tables of ours in which something is kept, whatever their form."""
-        with self._told(), self.engine.connect() as connection:
+        """The service's tables that have rows, of any revision."""
+        with self._readable_errors(), self.engine.connect() as connection:
             ours = set(Table.metadata.tables) & set(inspect(connection).get_table_names())
-            ours -= {LogEnd.__tablename__}  # which has a row before there is an event
+            ours -= {LogEnd.__tablename__}  # it has a row from the start
             tables = (Table.metadata.tables[name] for name in sorted(ours))
             return [
                 table.name
@@ -190,9 +190,9 @@ class Database:
             ]
 
     def upgrade(self) -> None:
-        """Bring the tables to this version's form. What is there already stays, and is whole."""
+        """Migrate the tables to this version's revision, after checking that the database is intact."""
         config = _migrations()
-        with self._told():
+        with self._readable_errors():
             with self.engine.begin() as connection:
                 self._require_whole(connection)
                 config.attributes.update(connection=connection, seals=self.seals)
@@ -202,8 +202,8 @@ class Database:
                 self.clean()
 
     @contextmanager
-    def _told(self) -> Iterator[None]:
-        """What is wrong with the database as a sentence that says what to do."""
+    def _readable_errors(self) -> Iterator[None]:
+        """Turn the database's errors into sentences that say what to do."""
         try:
             yield
         except CommandError:
@@ -219,7 +219,7 @@ class Database:
             raise InputError(f"The database {self.shown} {advice}") from None
 
     def _require_whole(self, connection: Connection) -> None:
-        """SQLite keeps no watch over its file; a part that is damaged would be found when somebody needs it."""
+        """Check SQLite's file: otherwise damage would only surface when somebody needs the damaged part."""
         if self.is_sqlite:
             found = connection.exec_driver_sql("PRAGMA quick_check(1)").scalar()
             if found != "ok":
@@ -228,10 +228,10 @@ class Database:
                 )
 
     def clean(self) -> bool:
-        """Write anew what is kept, so that nothing is left of what is not, neither in tables nor in SQLite's log.
+        """Rewrite the database, so that nothing deleted is left in its tables or in SQLite's log; whether that worked.
 
-        Whether that succeeded: not while somebody reads the log. PostgreSQL's statistics of older versions, which
-        counted ids, are written anew too.
+        It cannot while another connection reads the log. On PostgreSQL the planner's statistics are rewritten too:
+        those of older versions hold ids.
         """
         if self.is_sqlite:
             self._outside("VACUUM")
@@ -242,24 +242,24 @@ class Database:
         return True
 
     def truncate_log(self) -> bool:
-        """Empty SQLite's log, which keeps what was overwritten. While somebody reads, that waits for the next time."""
+        """Empty SQLite's log, which holds overwritten pages; False if another connection reads it just now."""
         return not self.is_sqlite or self._outside("PRAGMA wal_checkpoint(TRUNCATE)")[0] == 0
 
     def _outside(self, statement: str) -> Any:
-        """Do something to SQLite's file that is no transaction; the first row of what it says."""
+        """Run a statement on SQLite outside any transaction; the first row of its result."""
         with closing(self.engine.raw_connection()) as connection:
             return connection.cursor().execute(statement).fetchone()
 
     def reading(self) -> Session:
-        """Nothing is written. SQLite gives one view for the whole block, PostgreSQL one for each statement.
+        """A read-only session. SQLite gives one snapshot for the whole block, PostgreSQL one for each statement.
 
-        So no block may rely on two statements agreeing, unless what they read cannot change any more.
+        So no block may rely on two statements agreeing, unless the rows they read can no longer change.
         """
         return Session(self._readers, info=self._info)
 
     @contextmanager
     def snapshot(self) -> Iterator[Connection]:
-        """All statements see what the first one saw, whatever is written meanwhile."""
+        """A connection whose statements all see one snapshot, whatever is written meanwhile."""
         one_view = (
             {} if self.is_sqlite else {"isolation_level": "REPEATABLE READ", "postgresql_readonly": True}
         )
@@ -267,11 +267,11 @@ class Database:
             yield connection
 
     def writing(self) -> AbstractContextManager[Session]:
-        """One transaction: all of it is durable at the end of the block, or, after an error, none."""
+        """One transaction: durable at the end of the block, rolled back after an error."""
         return self._sessions.begin() if self._turns is None else self._turns.writing()
 
     def transact(self, work: Callable[[Session], T]) -> T:
-        """Do this in one transaction, and again if another one stood in its way: nothing of the first try is left."""
+        """Do `work` in one transaction, retried if it conflicts with another: a failed attempt leaves no trace."""
         for tries in range(1, TRIES + 1):
             try:
                 with self.writing() as session:
@@ -280,14 +280,14 @@ class Database:
                 if getattr(problem.orig, "sqlstate", None) not in CONFLICTS or tries == TRIES:
                     raise
             time.sleep(PAUSE_SECONDS * tries)
-        raise AssertionError  # the last try has returned or raised
+        raise AssertionError  # the last attempt has returned or raised
 
     def close(self) -> None:
         self.engine.dispose()
 
 
 def newest_revision() -> str:
-    """The form of the tables that this version works with."""
+    """The migration revision that this version works with."""
     head = ScriptDirectory.from_config(_migrations()).get_current_head()
     assert head is not None
     return head
@@ -310,10 +310,10 @@ def _url(text: str) -> URL:
     return url.set(drivername=dialect)
 
 
-def _look_at_the_rested(engine: Engine) -> None:
-    """A connection that was not used for a while may have been ended meanwhile: then another one is opened.
+def _test_idle_connections(engine: Engine) -> None:
+    """Test a connection that was idle for a while, as the server may have closed it, and open another if need be.
 
-    SQLAlchemy can look at every connection before every use, which takes as long as a small transaction.
+    SQLAlchemy's own test, before every use, takes as long as a small transaction.
     """
 
     @event.listens_for(engine, "checkin")
@@ -323,7 +323,7 @@ def _look_at_the_rested(engine: Engine) -> None:
     @event.listens_for(engine, "checkout")
     def look(connection: Any, record: ConnectionPoolEntry, _: Any) -> None:
         now = time.monotonic()
-        if now - record.info.get("rests since", now) > RESTED_SECONDS:
+        if now - record.info.get("rests since", now) > IDLE_SECONDS:
             try:
                 engine.dialect.do_ping(connection)
             except engine.dialect.loaded_dbapi.Error:
@@ -331,40 +331,40 @@ def _look_at_the_rested(engine: Engine) -> None:
 
 
 def _engine(url: URL) -> Engine:
-    """Connections. On PostgreSQL each statement sees what is committed; rows are locked where that matters."""
-    # An error says which statement failed and never with which values: they are people's.
+    """The engine. PostgreSQL runs at READ COMMITTED; rows are locked where that matters."""
+    # Errors name the statement that failed, never its values: those are people's data.
     settings: dict[str, Any] = {"pool_size": 20, "max_overflow": 30, "hide_parameters": True}
     if url.get_backend_name() != "sqlite":
-        # What is committed is on its disk, whatever the server's own setting is.
+        # A commit waits until it is on the disk, whatever the server's own setting is.
         own = url.query.get("options", ())
         ours = r"-c synchronous_commit=on -c default_transaction_isolation=read\ committed"
         options = " ".join([*([own] if isinstance(own, str) else own), ours])
         engine = create_engine(
             url, isolation_level="READ COMMITTED", connect_args={"options": options}, **settings
         )
-        _look_at_the_rested(engine)
+        _test_idle_connections(engine)
         return engine
     engine = create_engine(url, **settings)
 
     @event.listens_for(engine, "connect")
     def prepare(connection: Any, _: Any) -> None:
-        connection.isolation_level = None  # transactions begin where we say so
+        connection.isolation_level = None  # we begin transactions ourselves
         for pragma in (
             "journal_mode = WAL",
             "synchronous = FULL",
             "foreign_keys = ON",
-            "secure_delete = ON",  # an answer that was taken back is overwritten, not only forgotten
+            "secure_delete = ON",  # a withdrawn answer is overwritten, not only unlinked
             f"busy_timeout = {PATIENCE_SECONDS * 1000}",
         ):
             connection.execute(f"PRAGMA {pragma}")
 
     @event.listens_for(engine, "begin")
     def begin(connection: Connection) -> None:
-        # A writer takes the lock at once: one that read first could not go on if another wrote meanwhile.
+        # A writer takes the lock at once: after reading first, it would fail if another had written meanwhile.
         writing = connection.get_execution_options().get("writing", False)
         if writing:
             connection.exec_driver_sql("BEGIN IMMEDIATE")
-        else:  # by the driver itself: by way of SQLAlchemy it takes longer than what is read
+        else:  # through the driver: SQLAlchemy's overhead exceeds that of most reads
             connection.connection.cursor().execute("BEGIN")
 
     return engine

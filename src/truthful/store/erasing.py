@@ -1,8 +1,8 @@
-"""What the database holds of a study's people, erased once the study has ended and they are paid.
+"""Erasing people's data from the database, once their study has ended and they are paid.
 
-All rows of theirs go: ids, features, consent, codes, answers, what is due, addresses. Three things stay. The hash of
-each link, which is of 256 random bits and stands beside nothing, so that who follows her link is told. How many were
-paid and how much in all, for the books of whoever paid. And that it was done, in the log.
+All their rows are deleted: ids, features, consents, codes, answers, payments, addresses. Three things stay. The hash of
+each link, of 256 random bits and linked to nothing, so that its holder can be told. The number of people paid and their
+total, for the payer's books. And an event in the audit log.
 """
 
 from __future__ import annotations
@@ -22,12 +22,12 @@ from truthful.store.tables import Answer, Due, ErasedLink, Mail, Player, State, 
 
 
 class Unpaid(Refused):
-    """Payments are not marked as sent yet: who is still owed could not be told afterwards."""
+    """Some payments are not marked as sent: after erasing, nobody could tell who is still owed."""
 
 
 @dataclass(frozen=True)
 class Erasure:
-    """What is known of it before it is done: when, who asked for it, how the study had ended, what was paid in all."""
+    """The record of an erasure: its time, who asked for it, the study's final state, and the totals paid."""
 
     when: datetime
     who: str
@@ -57,7 +57,7 @@ def require_ended(stored: StoredStudy) -> None:
 
 
 def prepare(session: Session, study_id: str, who: str, *, unpaid: bool) -> Erasure:
-    """What will be erased, if it may be: of a study that has ended, and whose people are paid."""
+    """The record of an erasure that may be done; Unpaid if payments are unsent, unless `unpaid` allows that."""
     stored = studies.find(session, study_id)
     unsent = studies.count_unsent(session, study_id)
     if unsent and not stored.rehearsal and not unpaid:
@@ -76,7 +76,7 @@ def prepare(session: Session, study_id: str, who: str, *, unpaid: bool) -> Erasu
 
 
 def erase(session: Session, study_id: str, erasure: Erasure, release: str | None, report: str | None) -> None:
-    """Erase it all. In a database that was restored from before the study ended, it ends as it did."""
+    """Erase a study's people. In a database restored from before the study's end, its end is restored too."""
     stored = studies.find(session, study_id, lock=True)
     links = select(Player.link, literal(study_id)).where(
         Player.study_id == study_id, Player.link.is_not(None)
@@ -94,12 +94,12 @@ def erase(session: Session, study_id: str, erasure: Erasure, release: str | None
 
 
 def is_erased(session: Session, study_id: str) -> bool:
-    """Whether nothing of its people is left here; of a study that is not here, nothing is."""
+    """Whether the database holds nothing of a study's people; true of an unknown study."""
     stored = session.get(StoredStudy, study_id)
     return stored is None or stored.erased is not None
 
 
 def to_erase(session: Session) -> list[StoredStudy]:
-    """Studies that have ended, and whose people's data are still here."""
+    """Studies that have ended and whose people's data are not erased."""
     ended = select(StoredStudy).where(StoredStudy.state.in_(ENDED), StoredStudy.erased.is_(None))
     return list(session.scalars(ended))

@@ -1,8 +1,8 @@
-"""The second factor: codes that an app makes from a secret and the time, and ten codes on paper for when it is lost.
+"""The second factor: time-based codes (TOTP) of an authenticator app, and ten recovery codes.
 
-A code of the app is good for its half minute and those next to it, and once. A code on paper is random, kept as a hash
-and used up. After many wrong codes in a row the app's are not taken any more, whoever gives them: then a code on paper
-is needed, or a new link from whoever runs the service.
+A code of the app is valid once, in its half minute and the adjacent ones. Recovery codes are random, stored as hashes,
+and each works once. After many wrong codes in a row the app's codes are refused altogether, and it takes a recovery
+code, or a new link from the operator, to sign in.
 """
 
 from __future__ import annotations
@@ -24,43 +24,43 @@ from truthful.store.audit_log import log
 from truthful.store.seals import KEY_FILE, VARIABLE, Unreadable, seals_of
 from truthful.store.tables import Account, RecoveryCode, SignIn
 
-#: Seconds for which the app shows a code, and how many of them a clock may be off.
+#: The seconds for which the app shows a code, and by how many such steps clocks may differ.
 STEP, DRIFT = 30, 1
 DIGITS = 6
 RECOVERY_CODES, RECOVERY_BYTES = 10, 10
-#: Wrong codes in a row.
+#: The wrong codes in a row after which the app's codes are refused.
 MOST_MISSES = 20
 
 
 class WrongCode(Refused):
-    """The code is not right, or was used before."""
+    """A code is wrong or was used before."""
 
 
 def new_secret() -> str:
-    """160 random bits, as apps take them."""
+    """160 random bits in base32, as authenticator apps take them."""
     return random_base32()
 
 
 def is_secret(text: str) -> bool:
-    """Whether this can be one that was made here."""
+    """Whether a text has the form of a secret."""
     return re.fullmatch("[A-Z2-7]{32}", text) is not None
 
 
 def secret_address(secret: str, name: str, service: str) -> str:
-    """What a QR code says to an app."""
+    """The otpauth address in the QR code that an app scans."""
     return TOTP(secret).provisioning_uri(name=name, issuer_name=service)
 
 
 def codes_left(session: Session, account: Account) -> int:
-    """How many codes on paper were not used yet."""
+    """The number of unused recovery codes."""
     mine = select(func.count()).where(RecoveryCode.account_id == account.id)
     return session.scalar(mine) or 0
 
 
 def turn_on(session: Session, account_id: int, secret: str, typed: str, token: str) -> list[str]:
-    """Ask for codes of this secret from now on, if a first one shows that the app knows it; the codes for paper.
+    """Turn on the second factor, if a first code shows that the app has the secret; the recovery codes.
 
-    Other browsers than the one with this token were let in without a code, and are not signed in any more.
+    Every other browser than the one with this token is signed out, as it signed in without a code.
     """
     account = _locked(session, account_id)
     if account.factor is not None:
@@ -77,7 +77,7 @@ def turn_on(session: Session, account_id: int, secret: str, typed: str, token: s
 
 
 def check(session: Session, account_id: int, typed: str) -> bool:
-    """Whether a code is right, and use it up. A wrong one is counted, so the caller must not undo the transaction."""
+    """Use up a code; whether it was right. Wrong codes are counted, so the caller must commit the transaction."""
     account = _locked(session, account_id)
     if account.factor is None:
         return False
@@ -88,7 +88,9 @@ def check(session: Session, account_id: int, typed: str) -> bool:
         account.factor_step, account.factor_misses = step, 0
         return True
     mine = RecoveryCode.account_id == account.id
-    used = session.execute(delete(RecoveryCode).where(mine, RecoveryCode.hash == hash_token(_bare(typed))))
+    used = session.execute(
+        delete(RecoveryCode).where(mine, RecoveryCode.hash == hash_token(_normalise(typed)))
+    )
     if used.rowcount:  # type: ignore[attr-defined]
         account.factor_misses = 0
         log(session, account.name, "used a recovery code")
@@ -99,7 +101,7 @@ def check(session: Session, account_id: int, typed: str) -> bool:
 
 
 def renew_recovery_codes(session: Session, account_id: int) -> list[str]:
-    """Other codes for paper; those before are worth nothing."""
+    """New recovery codes; the old ones stop working."""
     account = _locked(session, account_id)
     if account.factor is None:
         raise Refused("Your account has no second factor.")
@@ -108,7 +110,7 @@ def renew_recovery_codes(session: Session, account_id: int) -> list[str]:
 
 
 def turn_off(session: Session, account_id: int, who: str) -> None:
-    """Ask for no codes any more."""
+    """Turn off the second factor."""
     account = _locked(session, account_id)
     if account.factor is not None:
         forget_factor(session, account)
@@ -116,13 +118,13 @@ def turn_off(session: Session, account_id: int, who: str) -> None:
 
 
 def seal_again(session: Session) -> None:
-    """Seal the secrets of all accounts with the service's latest key."""
+    """Reseal the secrets of all accounts with the service's latest key."""
     for account in session.scalars(select(Account).where(Account.factor.is_not(None)).with_for_update()):
         _seal_secret(session, account, _open_secret(session, account))
 
 
 def require_readable(session: Session) -> None:
-    """The service's key is the one that second factors were sealed with."""
+    """Refuse to go on if the service's key does not open the second factors."""
     for account in session.scalars(select(Account).where(Account.factor.is_not(None))):
         _open_secret(session, account)
 
@@ -146,12 +148,12 @@ def _about(account: Account) -> str:
 
 
 def _locked(session: Session, account_id: int) -> Account:
-    """The account, for the rest of the transaction: of two who bring one code at once, the second finds it used."""
+    """The account, locked for the rest of the transaction: of two requests with one code, the second finds it used."""
     return session.get_one(Account, account_id, with_for_update=True, populate_existing=True)
 
 
 def _matching_step(secret: str, typed: str, used: int) -> int | None:
-    """The half minute that a code belongs to, if it is later than the last one used."""
+    """The time step that a code belongs to, if it is valid and later than the last one used."""
     code, app = "".join(typed.split()), TOTP(secret)
     now = int(datetime.now(UTC).timestamp()) // STEP
     for step in range(max(used + 1, now - DRIFT), now + DRIFT + 1):
@@ -167,6 +169,6 @@ def _new_recovery_codes(session: Session, account: Account) -> list[str]:
     return ["-".join(code[k : k + 4] for k in range(0, len(code), 4)) for code in bare]
 
 
-def _bare(typed: str) -> str:
-    """A code as it was made, however it is typed."""
+def _normalise(typed: str) -> str:
+    """A recovery code without hyphens and blanks, in upper case."""
     return typed.upper().replace("-", "").replace(" ", "")

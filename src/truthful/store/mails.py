@@ -1,8 +1,8 @@
-"""Invitations and reminders: to which address each goes, and how far it has come. Nobody is mailed twice.
+"""Invitations and reminders: their addresses and states. No mail is sent twice.
 
-A mail is noted as being sent before the mail server gets it. If we end in between, nobody knows whether it arrived: it
-is told, and never sent again by itself. Addresses stand apart from what people say, no page shows them, and they go
-when the study has ended. Links in mails are made again from a key that is not in the database.
+A mail is marked as being sent before the mail server gets it. If the process dies in between, nobody knows whether it
+arrived: the analyst sees that, and it is not sent again by itself. Addresses are stored apart from answers, shown on no
+page, and deleted when the study has ended. Links in mails are derived from a key that is not in the database.
 """
 
 from __future__ import annotations
@@ -24,22 +24,22 @@ from truthful.store.audit_log import log
 from truthful.store.tables import Answer, Event, Mail, Player, Sending, State, StoredStudy
 from truthful.study.declaration import PLAYER
 
-#: The column of a roster with addresses.
+#: The column of addresses in a roster.
 EMAIL = roster.EMAIL
 _ADDRESS = re.compile(r"[A-Za-z0-9.!#$%&'*+/=?^_`{|}~-]{1,64}@[A-Za-z0-9-]+(\.[A-Za-z0-9-]+)+")
 LONGEST_ADDRESS = 254
-#: How words begin that are encoded in the headers of a mail.
+#: The start of an encoded word in a mail header (RFC 2047).
 ENCODED = "=?"
 INTERRUPTED = (
     "The service ended while this was being sent, so it may have arrived. It is not sent again by itself."
 )
-#: In the log.
+#: The audit log's words for reminders.
 REMINDED = "sent reminders"
 REPLACED = "Her link was replaced by one from a file. Send her that one yourself."
 
 
 def read_addresses(path: Path) -> dict[str, str]:
-    """The addresses in a roster's file, by player; none if it has no such column."""
+    """The addresses in a roster file, by player; empty if it has no such column."""
     with open_reports(path, [PLAYER]) as rows:
         if EMAIL not in rows.extra:
             return {}
@@ -65,7 +65,7 @@ def _require_address(address: str, row: int) -> str:
 
 
 def keep(session: Session, study_id: str, addresses: Mapping[str, str]) -> None:
-    """Note people's addresses, in place of any they had."""
+    """Store people's addresses, replacing earlier ones."""
     there = set(session.scalars(select(Mail.player).where(Mail.study_id == study_id)))
     rows = [
         {"study_id": study_id, "player": player, "address": address} for player, address in addresses.items()
@@ -86,7 +86,7 @@ def forget(session: Session, study_id: str) -> None:
 
 
 def invite(session: Session, study_id: str, who: str, key: bytes) -> int:
-    """Make a link for everybody with an address who has none, to be mailed to her; and mail again what failed."""
+    """Queue invitations for everybody with an address and no link yet, and those that failed; how many."""
     _require_open(session, study_id)
     hers = (Mail.study_id == Player.study_id, Mail.player == Player.player)
     asked = select(Player).join(Mail, and_(*hers)).where(Player.study_id == study_id, Player.link.is_(None))
@@ -102,7 +102,7 @@ def invite(session: Session, study_id: str, who: str, key: bytes) -> int:
 
 
 def remind(session: Session, study_id: str, who: str) -> None:
-    """Mail everybody again who was invited by mail and has not answered. Who and how many these are is not told."""
+    """Queue reminders for everybody who was invited by mail and has not answered. Nobody learns who or how many."""
     _require_open(session, study_id)
     mine = (Answer.study_id == Mail.study_id, Answer.player == Mail.player)
     came = or_(
@@ -125,7 +125,7 @@ def _require_open(session: Session, study_id: str) -> None:
 
 @dataclass(frozen=True)
 class Letter:
-    """One mail that is to be sent now."""
+    """One mail to be sent now."""
 
     study_id: str
     player: str
@@ -137,7 +137,7 @@ class Letter:
 
 
 def take(session: Session) -> Letter | None:
-    """The next mail, noted as being sent. A reminder that has become needless is not sent."""
+    """Take the next mail and mark it as being sent. Reminders to people who have answered meanwhile are skipped."""
     mine = (Answer.study_id == Mail.study_id, Answer.player == Mail.player)
     answered = exists().where(*mine)
     while True:
@@ -160,21 +160,21 @@ def take(session: Session) -> Letter | None:
 
 
 def note(session: Session, letter: Letter, state: Sending, problem: str | None = None) -> None:
-    """What has become of a mail. Of a reminder only the state is kept: a sentence would tell who has not answered."""
-    told = {} if letter.reminder else {"problem": problem}
+    """Store the outcome of a mail; of a reminder without the problem, which would reveal who has not answered."""
+    changes = {} if letter.reminder else {"problem": problem}
     mine = (Mail.study_id == letter.study_id, Mail.player == letter.player, Mail.state == Sending.SENDING)
-    session.execute(update(Mail).where(*mine).values(state=state, **told))
+    session.execute(update(Mail).where(*mine).values(state=state, **changes))
 
 
 def note_interrupted(session: Session) -> None:
-    """Of what was being sent when we ended, nobody knows whether it arrived."""
+    """Mark mails that were being sent when a process died as unknown: they may have arrived."""
     invited = and_(Mail.state == Sending.SENDING, ~Mail.reminder)
     session.execute(update(Mail).where(invited).values(state=Sending.UNKNOWN, problem=INTERRUPTED))
     session.execute(update(Mail).where(Mail.state == Sending.SENDING).values(state=Sending.UNKNOWN))
 
 
 def is_under_way(session: Session) -> bool:
-    """Whether a mail waits, or was being sent when a service ended."""
+    """Whether any mail waits, or was being sent when a process died."""
     waiting = select(Mail.player).join(StoredStudy, StoredStudy.id == Mail.study_id)
     wanted = waiting.where(
         Mail.state.in_((Sending.WAITING, Sending.SENDING)), StoredStudy.state == State.OPEN
@@ -183,9 +183,9 @@ def is_under_way(session: Session) -> bool:
 
 
 def progress(session: Session, study_id: str) -> dict[str, int]:
-    """How far invitations are, exactly; of reminders only whether they were asked for.
+    """Exact counts of invitations; of reminders only how often the analyst asked for them.
 
-    Whether any went out, or how many, would say who has answered since the last counts were told.
+    How many reminders went out would reveal who has answered since the last coarse counts.
     """
     rows = session.execute(
         select(Mail.reminder, Mail.state, func.count())
@@ -206,14 +206,14 @@ def progress(session: Session, study_id: str) -> dict[str, int]:
         "new": session.scalar(new.where(Mail.study_id == study_id, Player.link.is_(None))) or 0,
         "waiting": sum(counted.get((False, state), 0) for state in under_way),
         "failed": counted.get((False, Sending.FAILED), 0),
-        # A reminder goes to who was invited: whoever is reminded was sent her invitation.
+        # A reminded player was invited before, so her invitation was sent.
         "sent": counted.get((False, Sending.SENT), 0) + counted.get((False, Sending.UNKNOWN), 0) + reminded,
         "reminded": session.scalar(select(func.count()).select_from(Event).where(*asked)) or 0,
     }
 
 
 def problems(session: Session, study_id: str, most: int = 50) -> list[tuple[str, str]]:
-    """Whose invitation failed, or may not have arrived, and why."""
+    """Players whose invitation failed or may not have arrived, with the reason."""
     rows = select(Mail.player, Mail.problem).where(Mail.study_id == study_id, Mail.problem.is_not(None))
     return [(row.player, row.problem) for row in session.execute(rows.order_by(Mail.player).limit(most))]
 

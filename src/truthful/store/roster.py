@@ -1,8 +1,8 @@
-"""The roster: who is asked, with verified features, and the personal links.
+"""The roster: the people asked, their verified features, and their personal links.
 
-People come in a CSV file, checked as intake checks reports. Ids are text, as they stand in the file. They come back in
-files that are opened in spreadsheets (links, payments), so an id that a spreadsheet would run as a formula is refused
-here, at the one door, instead of being changed there.
+Rosters come as CSV files, checked as intake checks reports. Ids are text, kept exactly. They return in files that are
+opened in spreadsheets (links, payments), so ids that a spreadsheet would run as formulas are refused here, where they
+enter, instead of being escaped there.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ Features = Mapping[str, Any]
 People = Mapping[str, Features]
 FORMULA = ("=", "+", "-", "@", "\u2212")
 LONGEST_ID = 200
-#: A column with where people are mailed their links. It is none of the features.
+#: The optional column of e-mail addresses, to which links are mailed. It is not a feature.
 EMAIL = "email"
 
 
@@ -50,7 +50,7 @@ def columns(study: Study) -> list[str]:
 
 
 def read(study: Study, path: Path) -> dict[str, dict[str, Any]]:
-    """Everybody's features by player, from a CSV file; BadReports if a record is bad."""
+    """The features of a CSV file's people, by player; BadReports if any record is bad."""
     with open_reports(path, columns(study), numbers=number_columns(study)) as rows:
         if unknown := [name for name in rows.extra if name != EMAIL]:
             raise InputError(
@@ -68,7 +68,7 @@ def read(study: Study, path: Path) -> dict[str, dict[str, Any]]:
 
 
 def feature_columns(study: Study, people: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
-    """People's features as columns of Arrow, by name."""
+    """People's features as Arrow columns, by name."""
     return {
         feature.name: pa.array(
             [features[feature.name] for features in people],
@@ -81,13 +81,13 @@ def feature_columns(study: Study, people: Sequence[Mapping[str, Any]]) -> dict[s
 def _check_records(
     study: Study, intake: Intake, batches: Iterable[Any], row: int
 ) -> Iterator[tuple[str, dict[str, Any]]]:
-    """Each good record. In the place of what she says it has the least there is, which cannot be at fault."""
+    """Each record that intake accepts, by player. Its missing answer is filled in with the lowest, always valid one."""
     least = {study.response.name: study.response.low}
     if study.levels is not None:
         least[PREDICTION] = study.prediction_range[0]
     for batch in batches:
-        said = [pa.array(np.full(batch.num_rows, value)) for value in least.values()]
-        report = pa.RecordBatch.from_arrays([*batch.columns, *said], names=list(report_columns(study)))
+        fillers = [pa.array(np.full(batch.num_rows, value)) for value in least.values()]
+        report = pa.RecordBatch.from_arrays([*batch.columns, *fillers], names=list(report_columns(study)))
         checked = intake.check(report, row)
         for player, record in zip(checked.players.to_pylist(), checked.records.to_pylist(), strict=True):
             yield player, {name: value for name, value in record.items() if name not in least}
@@ -95,9 +95,9 @@ def _check_records(
 
 
 def require_common_levels(study: Study, people: Iterable[Mapping[str, Any]]) -> None:
-    """Refuse, before anything is planned, people with whom the study could never be settled.
+    """Refuse, before anything is planned, a roster with which the study could never be settled.
 
-    Sums over features are published, and would give away the few who have a level that hardly anybody has.
+    Sums over features are published, and would single out people with a rare level.
     """
     declared = study.declared.privacy
     known = declared is not None and declared.features_public
@@ -124,7 +124,7 @@ def _require_plain(ids: Iterable[str], first_row: int) -> None:
             raise InputError(
                 f"Row {row}: the player's id {quote(player)} holds a character that cannot be seen. Leave it out."
             )
-        # As a spreadsheet may read it: full-width signs are signs, and blanks before them are none.
+        # As a spreadsheet may read it: full-width signs count as signs, and leading blanks are skipped.
         if normalize("NFKC", player).lstrip().startswith(FORMULA):
             raise InputError(
                 f"Row {row}: the player's id {quote(player)} begins with {player.lstrip()[0]!r}, which a spreadsheet "
@@ -138,10 +138,10 @@ def _require_plain(ids: Iterable[str], first_row: int) -> None:
 
 
 def add(session: Session, study_id: str, who: str, people: People, most: int) -> None:
-    """Put people on the roster of an open study; all of them, or after an error none.
+    """Add people to the roster of an open study: all of them or, after an error, none.
 
-    Somebody who said that her features are wrong is put right by being brought again. Nobody else can change: what she
-    was shown when she consented stays true.
+    Players who dispute their features are corrected by being added again. Nobody else can change: the features that
+    she was shown when she consented stay true.
     """
     _require_open(session, study_id)
     brought = select(Player.player, Player.disputed).where(Player.study_id == study_id)
@@ -174,7 +174,7 @@ def add(session: Session, study_id: str, who: str, people: People, most: int) ->
 
 
 def replace(session: Session, study_id: str, who: str, people: People, study: Study) -> None:
-    """The people of a draft, instead of any that were brought before. A plan that was made for those goes."""
+    """Replace the roster of a draft. A plan that was made for the earlier people is removed."""
     stored = lock_draft(session, study_id)
     clear(session, stored)
     stored.roster = _hash(people, study)
@@ -187,9 +187,7 @@ def _insert(session: Session, study_id: str, people: People) -> None:
         {"study_id": study_id, "player": player, "features": dict(features), "disputed": False}
         for player, features in people.items()
     ]
-    if (
-        rows
-    ):  # into the table: by way of its class it takes twice as long, in which nobody else can write to SQLite
+    if rows:  # into the table: the mapped class takes twice as long, blocking SQLite's other writers
         session.connection().execute(insert(Table.metadata.tables[Player.__tablename__]), rows)
 
 
@@ -210,7 +208,7 @@ def people(session: Session, study_id: str) -> dict[str, Features]:
 
 
 def in_terms_of(after: Study, before: Study, people: People) -> dict[str, dict[str, Any]]:
-    """People whose study has lost features, or has put levels of one together."""
+    """The people of `before`, adapted to a study that lacks some of its features or has merged levels of them."""
     names: dict[str, dict[str, str]] = {}
     levels = {feature.name: feature.levels or () for feature in before.features}
     for feature in after.features:
@@ -223,21 +221,21 @@ def in_terms_of(after: Study, before: Study, people: People) -> dict[str, dict[s
 
 
 def fits(session: Session, stored: StoredStudy, study: Study) -> bool:
-    """Whether the people of a draft were checked for the features that it declares now."""
+    """Whether a draft's roster was checked against the features that it declares now."""
     return _hash(people(session, stored.id), study) == stored.roster
 
 
 def _hash(people: People, study: Study) -> str:
-    """Of people, and of what their features were checked for."""
+    """A hash of people and of the declarations that their features were checked against."""
     unchecked = {"sensitive", "reference", "values", "probabilities"}
     checked = [feature.model_dump(mode="json", exclude=unchecked) for feature in study.features]
     return sha256({"people": {player: dict(people[player]) for player in sorted(people)}, "checked": checked})
 
 
 def invite(session: Session, study_id: str, who: str, *, again: bool = False) -> list[tuple[str, str]]:
-    """Links for everybody who has none, or, `again`, for all, whose old links then lead nowhere.
+    """New links for everybody without one or, with `again`, for everybody: old links then stop working.
 
-    They can be read now and never again: only hashes are kept.
+    The links can be read now and never again: only their hashes are stored.
     """
     _require_open(session, study_id)
     asked = select(Player.player).where(Player.study_id == study_id).order_by(Player.player)
@@ -256,10 +254,10 @@ def invite(session: Session, study_id: str, who: str, *, again: bool = False) ->
 
 
 def derive_link(player: Player, key: bytes) -> str | None:
-    """The token of her link, made now if she has none; None if hers was handed out in a file and is not known here.
+    """The token of a player's link, made now if she has none; None if her link was random and handed out in a file.
 
-    It follows from the key of her study, so that it can be mailed again or found by who comes from a panel, while the
-    database has its hash alone.
+    It is derived from a key of her study, so that it can be mailed again, or given to her when she comes from a panel,
+    while the database holds only its hash.
     """
     if player.link is None:
         player.salt = secrets.token_hex(16)
@@ -278,9 +276,9 @@ def holds(session: Session, study_id: str, player: str) -> bool:
 
 
 def enter(session: Session, study_id: str, player: str, key: bytes) -> str:
-    """The token of somebody who comes from a panel, by her id there.
+    """The token of a player who comes from a panel, by her id there.
 
-    Not of who is mailed hers: the analyst knows everybody's id, and is shown no link that is mailed.
+    Refused if her link is mailed: the analyst knows everybody's id and must not obtain mailed links.
     """
     stored = find(session, study_id, lock=True)
     found = session.get(Player, (study_id, player))
@@ -293,14 +291,14 @@ def enter(session: Session, study_id: str, player: str, key: bytes) -> str:
 
 
 def disputes(session: Session, study_id: str) -> Iterator[str]:
-    """Who says that her features are wrong."""
+    """The players who dispute their features."""
     yield from session.scalars(
         select(Player.player).where(Player.study_id == study_id, Player.disputed).order_by(Player.player)
     )
 
 
 class Standing(NamedTuple):
-    """A player and her study without its files, her answer, what she is due, and the code that opens both."""
+    """A player, her study without its files, her answer, her payment, and the code that opens both."""
 
     player: Player
     study: StoredStudy
@@ -310,24 +308,24 @@ class Standing(NamedTuple):
 
 
 def standing(session: Session, token: str) -> Standing:
-    """How whoever has this link stands, all as of one moment, for a session that only reads.
+    """The standing of the player with this link, in one consistent read.
 
-    It is to be read and not changed: every page of hers begins here, and no session keeps account of the rows.
+    For reading only: every page of hers begins here, and to be fast the rows are not tracked by the session.
     """
     try:
         return _standing(session, token)
     except Unreadable:
-        # The study got another key between our reading the row and the key.
+        # The study's key was renewed between our reads of the row and of the key.
         session.rollback()
         return _standing(session, token)
 
 
 def _standing(session: Session, token: str) -> Standing:
-    found = session.connection().execute(_STANDING, {"link": hash_token(token)}).first()
+    found = session.connection().execute(_STANDING_QUERY, {"link": hash_token(token)}).first()
     if found is None:
         return _erased(session, token)
     values, seals = iter(found), seals_of(session)
-    player, study, answer, due = (_read(table, names, values) for table, names in _STOOD.items())
+    player, study, answer, due = (_read(table, names, values) for table, names in _STANDING_COLUMNS.items())
     return Standing(
         player,
         study,
@@ -338,7 +336,7 @@ def _standing(session: Session, token: str) -> Standing:
 
 
 def _erased(session: Session, token: str) -> Standing:
-    """How somebody stands whose data were erased: nothing is known of her but that this was her link."""
+    """The standing of a player whose data were erased: of her, only the hash of this link is left."""
     gone = session.get(ErasedLink, hash_token(token))
     if gone is None:
         raise Unknown("This link leads nowhere.")
@@ -347,7 +345,7 @@ def _erased(session: Session, token: str) -> Standing:
 
 
 def _read(table: type[Any], names: Sequence[str], values: Iterator[Any]) -> Any:
-    """A row with the next of these values."""
+    """A row of this table, detached from any session, with its columns taken from the next values."""
     row = object.__new__(table)
     row.__dict__.update(zip(names, values, strict=False))
     return row
@@ -358,13 +356,13 @@ def _of_player(table: type[Answer] | type[Due]) -> ColumnElement[bool]:
 
 
 _FILES = ("draft", "declaration", "plan", "report", "mail")
-#: What is read of each row.
-_STOOD: dict[type[Any], list[str]] = {
+#: The columns that a standing needs, by table.
+_STANDING_COLUMNS: dict[type[Any], list[str]] = {
     table: [column.key for column in table.__table__.c if column.key not in _FILES]
     for table in (Player, StoredStudy, Answer, Due)
 }
-_STANDING = (
-    select(*(table.__table__.c[name] for table, names in _STOOD.items() for name in names))
+_STANDING_QUERY = (
+    select(*(table.__table__.c[name] for table, names in _STANDING_COLUMNS.items() for name in names))
     .select_from(Player)
     .join(StoredStudy, StoredStudy.id == Player.study_id)
     .outerjoin(Answer, _of_player(Answer))
@@ -378,7 +376,7 @@ def size(session: Session, study_id: str) -> int:
 
 
 def _require_open(session: Session, study_id: str) -> None:
-    """Lock the study: two who change its roster go one after the other, and closing waits for us or we for it."""
+    """Lock an open study, so that changes of its roster and its closing take turns."""
     stored = find(session, study_id, lock=True)
     if stored.state != State.OPEN:
         raise NotNow(f"The study is {stored.state}; people can be brought and invited only while it is open.")

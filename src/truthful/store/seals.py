@@ -1,12 +1,12 @@
-"""What people said, sealed: what the database holds of it can be read only with keys that are not in it.
+"""Encryption of answers and payments: the database holds them sealed, and their keys are kept outside it.
 
 The service's key (the file `truthful.key`, or TRUTHFUL_KEY) opens the keys of each study, in `studies/ID/answers.key`,
-and those open what its people said. A sealed value is bound to its study and its player, so that it says nothing in
-another's row; all of a kind have one length. The study's row names the key in use: of two processes, one that has not
-heard of a new key yet can write nothing with the old one.
+and those open its answers and payments. A sealed value is bound to its study and its player, so it cannot be opened in
+another row; all values of a kind have one length. The study's row names the key in use, so a process that has not yet
+noticed a new key cannot write with the old one.
 
-A key that was replaced is overwritten and gone, and with it everything that was sealed with it and not sealed again:
-what was withdrawn, wherever a database, its log or its disk still has it.
+Replaced keys are overwritten. With a key goes everything that was sealed with it and not resealed: withdrawn answers
+become unreadable wherever a database, its log or its disk still holds them.
 """
 
 from __future__ import annotations
@@ -32,20 +32,20 @@ from sqlalchemy.orm import Session
 from truthful.errors import InputError, Refused
 from truthful.files import pretty_json, sync, written_whole
 
-#: Where the service's key is, if the variable does not hold it, and where a study's keys are.
+#: The file of the service's key, the file of a study's keys, and the variable that can hold the service's key instead.
 KEY_FILE, KEYS_FILE, VARIABLE = "truthful.key", "answers.key", "TRUTHFUL_KEY"
 FORMAT = "truthful/keys/1"
 KEY_BYTES, NONCE_BYTES, NAME_BYTES = 32, 12, 4
-#: Links whose owners are remembered.
-MOST = 10_000
+#: The number of links whose rows are cached.
+MOST_PLACES = 10_000
 
 
 class Unreadable(Refused):
-    """It was sealed with another key, for another row, or was changed since."""
+    """A sealed value belongs to another key or another row, or was changed."""
 
 
 class StudyKey:
-    """Seals what the people of one study say."""
+    """One key of a study: seals answers, payments and codes."""
 
     def __init__(self, study_id: str, secret: bytes) -> None:
         self._study_id = study_id
@@ -55,7 +55,7 @@ class StudyKey:
         self._values, self._codes = AESGCM(derived[:KEY_BYTES]), AESSIV(derived[KEY_BYTES:])
 
     def seal(self, kind: str, player: str, plain: bytes) -> bytes:
-        """Differently each time: two equal answers do not look it."""
+        """Seal with a fresh nonce: equal answers look different."""
         nonce = os.urandom(NONCE_BYTES)
         return self._prefix + nonce + self._values.encrypt(nonce, plain, self._bound(kind, player))
 
@@ -64,7 +64,7 @@ class StudyKey:
         return self._values.decrypt(nonce, sealed, self._bound(kind, player))
 
     def seal_code(self, player: str, code: str) -> bytes:
-        """Always alike, so that the database can compare; a code is random, so nobody else has the same."""
+        """Seal deterministically, so that the database can compare codes; being random, they are all different."""
         return self._prefix + self._codes.encrypt(
             code.encode("utf-8", "surrogatepass"), [self._bound("code", player)]
         )
@@ -78,10 +78,10 @@ class StudyKey:
 
 @dataclass(frozen=True)
 class StudyKeys:
-    """A study's keys, as its file holds them: the latest last, two only while one replaces the other.
+    """A study's keys, as in its file: the latest last, and two of a kind only while one replaces the other.
 
-    What people say is sealed with `secrets`, which are renewed while they may take it back. With `lasting` its hash is
-    made when the study closes, and the books of its settlement are sealed.
+    Answers and payments are sealed with `secrets`, which are renewed while answers can be withdrawn. `lasting` keys the
+    fingerprint of the answers when the study closes, and seals the books of its settlement.
     """
 
     study_id: str
@@ -94,7 +94,7 @@ class StudyKeys:
 
     @property
     def seal(self) -> StudyKey:
-        """The latest for what people say."""
+        """The latest key for answers and payments."""
         return StudyKey(self.study_id, self.secrets[-1])
 
     @property
@@ -112,11 +112,11 @@ class StudyKeys:
         return replace(self.renewed(), lasting=(*self.lasting, new_secret()))
 
     def latest(self) -> StudyKeys:
-        """These without the ones that were replaced."""
+        """These keys without the replaced ones."""
         return replace(self, secrets=self.secrets[-1:], lasting=self.lasting[-1:])
 
     def with_seal(self, name: str) -> StudyKeys:
-        """These with the key of this name alone for what people say, if it is one of them."""
+        """These keys with, of `secrets`, only the one of this name, if there is one."""
         kept = tuple(one for one in self.secrets if StudyKey(self.study_id, one).name == name)
         return replace(self, secrets=kept or self.secrets)
 
@@ -136,8 +136,8 @@ class StudyKeys:
 
 
 @dataclass(frozen=True)
-class Whose:
-    """Whose row an answer goes to, and the name of the key it is sealed with."""
+class AnswerRow:
+    """The player's row that an answer is written to, and the name of the key that seals it."""
 
     study_id: str
     player: str
@@ -146,11 +146,11 @@ class Whose:
 
 @dataclass(eq=False)
 class Seals:
-    """The keys of all studies below a directory. The service's key is the first; a second one is being replaced."""
+    """The keys of all studies below a directory. `masters` holds the service's key, then one that is being replaced."""
 
     studies: Path
     masters: tuple[bytes, ...]
-    places: dict[str, Whose] = field(default_factory=dict)
+    places: dict[str, AnswerRow] = field(default_factory=dict)
     _known: dict[str, tuple[StudyKeys, dict[str, StudyKey]]] = field(default_factory=dict)
     _loading: threading.Lock = field(default_factory=threading.Lock)
 
@@ -158,7 +158,7 @@ class Seals:
         return self.studies / study_id / KEYS_FILE
 
     def make(self, study_id: str) -> str:
-        """The keys of a study that is about to take answers, on the disk; the name of the one to use."""
+        """Create a study's keys on the disk, if missing; the name of the key to seal answers with."""
         if not self.path(study_id).exists():
             self.path(study_id).parent.mkdir(mode=0o700, parents=True, exist_ok=True)
             sync(self.studies)
@@ -166,7 +166,7 @@ class Seals:
         return self._of(study_id)[0].seal.name
 
     def key(self, study_id: str, name: str) -> StudyKey:
-        """The key of this name; the file is read again if it is new to us."""
+        """The key of this name; an unknown name makes it read the file again."""
         for again in (False, True):
             if (found := self._of(study_id, again=again)[1].get(name)) is not None:
                 return found
@@ -176,11 +176,11 @@ class Seals:
         )
 
     def keys(self, study_id: str) -> StudyKeys:
-        """The keys as they are on the disk now."""
+        """A study's keys, read from the disk again."""
         return self._of(study_id, again=True)[0]
 
     def hashing(self, study_id: str) -> bytes:
-        """What the hash of a study's answers is made with."""
+        """The key of the fingerprint of a study's answers."""
         return self._of(study_id)[0].lasting[-1]
 
     def open(self, study_id: str, kind: str, player: str, sealed: bytes) -> bytes:
@@ -188,33 +188,33 @@ class Seals:
         try:
             return key.open(kind, player, sealed)
         except InvalidTag:
-            raise _altered(study_id) from None
+            raise _tampering(study_id) from None
 
     def open_code(self, study_id: str, player: str, sealed: bytes) -> str:
         key = self.key(study_id, sealed[:NAME_BYTES].hex())
         try:
             return key.open_code(player, sealed)
         except InvalidTag:
-            raise _altered(study_id) from None
+            raise _tampering(study_id) from None
 
-    def remember(self, link: str, place: Whose) -> None:
-        if len(self.places) >= MOST:
+    def remember(self, link: str, place: AnswerRow) -> None:
+        if len(self.places) >= MOST_PLACES:
             self.places.clear()
         self.places[link] = place
 
-    def place(self, link: str) -> Whose | None:
-        """Where an answer by this link goes, if that is remembered, and its key not replaced and gone since."""
+    def place(self, link: str) -> AnswerRow | None:
+        """The cached row of this link, if there is one and its key still exists."""
         found = self.places.get(link)
         known = None if found is None else self._known.get(found.study_id)
         return found if found is not None and known is not None and found.seal in known[1] else None
 
     def seal_own(self, about: str, plain: bytes) -> str:
-        """Seal with the service's own key what belongs to no study."""
+        """Seal data that belongs to no study, with the service's own key."""
         nonce = os.urandom(NONCE_BYTES)
         return _text(nonce + AESGCM(self.masters[0]).encrypt(nonce, plain, about.encode()))
 
     def open_own(self, about: str, sealed: str) -> bytes | None:
-        """What was sealed so; None if no key of the service opens it."""
+        """Open data sealed by `seal_own`; None if no key of the service opens it."""
         kept = b64decode(sealed)
         for master in self.masters:
             with suppress(InvalidTag):
@@ -222,13 +222,13 @@ class Seals:
         return None
 
     def save(self, keys: StudyKeys) -> None:
-        """Write a study's keys, sealed with the service's own. Those that they replace are overwritten."""
+        """Write a study's keys, sealed with the service's own key. The keys in the file before are overwritten."""
         kept = {"format": FORMAT, "sealed": self.seal_own(_about(keys.study_id), keys.plain())}
         replace_secret(self.path(keys.study_id), pretty_json(kept))
         self._known[keys.study_id] = keys, keys.named()
 
     def destroy(self, study_id: str) -> None:
-        """Nobody can read again what was said in this study."""
+        """Destroy a study's keys: its answers and payments can never be read again."""
         shred(self.path(study_id))
         self._known.pop(study_id, None)
         for link in [link for link, place in list(self.places.items()) if place.study_id == study_id]:
@@ -260,7 +260,7 @@ class Seals:
 
 
 def seals_of(session: Session) -> Seals:
-    """The keys of the database that a session is of."""
+    """The keys that belong to a session's database."""
     found: Seals = session.info["seals"]
     return found
 
@@ -269,11 +269,11 @@ def new_secret() -> bytes:
     return secrets.token_bytes(KEY_BYTES)
 
 
-def open_seals(directory: Path, told: str | None) -> Seals:
-    """The keys of a service, with the key that it is told or has in its directory; without one if there is none."""
+def open_seals(directory: Path, given: str | None) -> Seals:
+    """The keys of a service, opened with the key given or the one in its directory, if there is any."""
     path, studies = directory / KEY_FILE, directory / "studies"
-    if told:
-        seals = Seals(studies, _secrets(told, VARIABLE))
+    if given:
+        seals = Seals(studies, _secrets(given, VARIABLE))
     elif path.exists():
         seals = Seals(studies, _secrets(path.read_text(encoding="ascii", errors="replace"), str(path)))
     else:
@@ -289,12 +289,12 @@ def sealed_studies(studies: Path) -> list[str]:
 
 
 def write_key(directory: Path, masters: Sequence[bytes]) -> None:
-    """The service's key in its file; one that is being replaced stands below it."""
+    """Write the service's key to its file, with one that is being replaced on the next line."""
     replace_secret(directory / KEY_FILE, "".join(f"{_text(master)}\n" for master in masters))
 
 
 def replace_secret(path: Path, text: str) -> None:
-    """Write a file for its owner's eyes alone; what it held before is overwritten once the new one is on the disk."""
+    """Write a file readable by its owner alone; its former content is overwritten once the new one is on the disk."""
     with ExitStack() as stack:
         old = stack.enter_context(open(path, "r+b")) if path.exists() else None
         with written_whole(path) as temporary:
@@ -306,7 +306,7 @@ def replace_secret(path: Path, text: str) -> None:
 
 
 def shred(path: Path) -> None:
-    """Overwrite a file and remove it. What a disk keeps of its own accord is beyond us."""
+    """Overwrite a file and remove it. Copies that the disk itself makes are beyond our reach."""
     if path.exists():
         with open(path, "r+b") as file:
             _blank(file)
@@ -331,7 +331,7 @@ def _private(path: str, flags: int) -> int:
 
 
 def _secrets(text: str, place: str) -> tuple[bytes, ...]:
-    """Keys as they are written; what they are is never told."""
+    """Parse keys in base64. Errors never quote them."""
     try:
         secrets = tuple(b64decode(word, validate=True) for word in text.split())
     except ValueError:
@@ -352,8 +352,8 @@ def _about(study_id: str) -> str:
     return f"{FORMAT}/{study_id}"
 
 
-def _altered(study_id: str) -> Unreadable:
-    """Whose row it is stands in no log."""
+def _tampering(study_id: str) -> Unreadable:
+    """The error for a changed row. It does not name the player, because errors are logged."""
     return Unreadable(
         f"What the database holds of somebody in study {study_id!r} is not what was sealed: the row was changed, or is "
         "another's. Bring a backup back."

@@ -1,7 +1,7 @@
 """The life of a study: draft → open → closed → settled → published. Every step is a compare-and-set.
 
-A closed study that could promise less than it did may be opened again, or cancelled; nothing has been drawn then. The
-outcome of a settlement, the release and everybody's payment, is stored in one transaction and read back.
+A closed study whose answers support weaker guarantees than promised may be reopened or cancelled: nothing is drawn yet.
+The outcome of a settlement, the release and all payments, is stored in one transaction and read back.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ from truthful.store.tables import (
     StoredStudy,
 )
 
-#: What each step is called in the log, and the column that says when it was made.
+#: Each step's verb in the audit log, and the column of its time.
 STEPS = {
     State.OPEN: ("froze", "frozen"),
     State.CLOSED: ("closed", "closed"),
@@ -43,9 +43,9 @@ STEPS = {
     State.PUBLISHED: ("published", "published"),
     State.CANCELLED: ("cancelled", "settled"),
 }
-#: After these, payments are due.
+#: The final states, in which payments are due.
 ENDED = (State.SETTLED, State.PUBLISHED, State.CANCELLED)
-#: While people answer, progress is told in steps of so many. A study of fewer would tell too much of each.
+#: Analysts see counts of answers in steps of this size. A result from fewer people would reveal too much of each.
 COARSE = 10
 NOTHING_TO_DECIDE = "There is nothing to decide: the study is not closed, is being settled, or has ended."
 _BEFORE = {**dict(zip(list(State)[1:], State, strict=False)), State.CANCELLED: State.CLOSED}
@@ -56,17 +56,17 @@ class Unknown(Refused):
 
 
 class TooFew(Refused):
-    """Fewer have answered than a study is closed with."""
+    """Too few people have answered to close the study."""
 
 
 class NotNow(Refused):
-    """The study is in another state than the one asked for: somebody was quicker, or it is too late."""
+    """The study is not in the state that the request needs: somebody was quicker, or it is too late."""
 
 
 def create(session: Session, who: str, draft: dict[str, Any], owner: Account | None = None) -> StoredStudy:
-    """A draft, which belongs to this analyst; without one, to nobody until the operator shares it with somebody."""
+    """A new draft of this analyst's; without an owner, nobody sees it until the operator shares it."""
     stored = StoredStudy(
-        id=secrets.token_hex(6),  # in public addresses: it says nothing, and is taken by no other
+        id=secrets.token_hex(6),  # part of public addresses: random, so it reveals nothing and is unique
         name=str(draft.get("name", "")),
         state=State.DRAFT,
         draft=draft,
@@ -82,7 +82,7 @@ def create(session: Session, who: str, draft: dict[str, Any], owner: Account | N
 
 
 def find(session: Session, study_id: str, *, lock: bool = False) -> StoredStudy:
-    """The study of this name, locked for the rest of the transaction if need be."""
+    """The study with this id; with `lock`, locked for the rest of the transaction."""
     stored = session.get(StoredStudy, study_id, with_for_update=lock or None)
     if stored is None:
         raise Unknown("There is no such study.")
@@ -90,9 +90,9 @@ def find(session: Session, study_id: str, *, lock: bool = False) -> StoredStudy:
 
 
 def everything(session: Session, account: Account | None = None) -> list[StoredStudy]:
-    """All studies, or those that somebody is let into, the newest first.
+    """All studies, or those that an account has access to, the newest first.
 
-    Their files take room, and are read when one asks for them in the session.
+    Their files are large, so they are loaded only when accessed, within the session.
     """
     light = [defer(column) for column in (StoredStudy.plan, StoredStudy.release, StoredStudy.report)]
     newest = select(StoredStudy).order_by(StoredStudy.created.desc(), StoredStudy.id)
@@ -102,19 +102,19 @@ def everything(session: Session, account: Account | None = None) -> list[StoredS
 
 
 def without_account(session: Session) -> list[StoredStudy]:
-    """Studies that no analyst is let into, the newest first."""
+    """Studies that no analyst has access to, the newest first."""
     let_in = select(Access.study_id).join(Account).where(Account.role == Role.ANALYST)
     found = select(StoredStudy).where(StoredStudy.id.not_in(let_in)).order_by(StoredStudy.created.desc())
     return list(session.scalars(found))
 
 
 def lock_draft(session: Session, study_id: str) -> StoredStudy:
-    """A study that may still be changed, locked for the rest of the transaction."""
+    """A study that is still a draft, locked for the rest of the transaction."""
     return require_draft(find(session, study_id, lock=True))
 
 
 def remove(session: Session, study_id: str, who: str) -> None:
-    """Throw a draft away, and the people brought to it. What is frozen stays."""
+    """Delete a draft and its roster. Frozen studies cannot be deleted."""
     stored = lock_draft(session, study_id)
     for kind in (Mail, Player, ConsentDocument, Access):
         session.execute(delete(kind).where(kind.study_id == study_id))
@@ -129,7 +129,7 @@ def require_draft(stored: StoredStudy) -> StoredStudy:
 
 
 def step(session: Session, study_id: str, to: State, who: str, **values: Any) -> None:
-    """Make one step, if the study is where it begins; of two who try at once, one is refused."""
+    """Move a study to its next state, if it is in the one before; of two concurrent attempts, one is refused."""
     what, when = STEPS[to]
     if to == State.OPEN:
         values["seal"] = seals_of(session).make(study_id)
@@ -140,7 +140,7 @@ def step(session: Session, study_id: str, to: State, who: str, **values: Any) ->
 
 
 def close(session: Session, study_id: str, who: str, least: int = COARSE) -> None:
-    """End the answering for good. Answers on their way count or are refused; none is half counted."""
+    """Close a study. Each answer under way either counts or is refused."""
     step(session, study_id, State.CLOSED, who, accepts_less=False)
     if counts(session, study_id)["answered"] < least:
         raise TooFew(
@@ -151,12 +151,12 @@ def close(session: Session, study_id: str, who: str, least: int = COARSE) -> Non
 
 
 def least_to_close(stored: StoredStudy, planned: int) -> int:
-    """How many must have answered for an analyst to close a study that is planned for so many people."""
+    """The number of answers from which an analyst may close a study that is planned for `planned` people."""
     return COARSE if stored.rehearsal else min(_threshold(stored, "answered", 1), planned)
 
 
 def set_deadline(session: Session, study_id: str, who: str, deadline: datetime) -> None:
-    """Until when people may answer. While they do it can be moved to a later time alone: they were told of it."""
+    """Set the deadline for answers. While the study is open it can only move later: people rely on it."""
     stored = find(session, study_id, lock=True)
     if stored.state not in (State.DRAFT, State.OPEN):
         raise NotNow(f"The study is {stored.state}; people do not answer any more.")
@@ -173,13 +173,13 @@ def set_deadline(session: Session, study_id: str, who: str, deadline: datetime) 
 
 
 def overdue(session: Session) -> list[str]:
-    """Open studies whose deadline is over."""
+    """Open studies whose deadline has passed."""
     over = (StoredStudy.state == State.OPEN, StoredStudy.deadline <= datetime.now(UTC))
     return list(session.scalars(select(StoredStudy.id).where(*over)))
 
 
 def keep_document(session: Session, study_id: str, who: str, document: ConsentDocument | None) -> None:
-    """What people will consent to, instead of what there was; None takes it away."""
+    """Replace a draft's consent document; None removes it."""
     lock_draft(session, study_id)
     session.execute(delete(ConsentDocument).where(ConsentDocument.study_id == study_id))
     if document is not None:
@@ -199,50 +199,51 @@ def document(session: Session, study_id: str) -> ConsentDocument | None:
 def _change(
     session: Session, study_id: str, state: State, /, *conditions: ColumnElement[bool], **values: Any
 ) -> bool:
-    """Change a study, if it is in this state and meets the conditions; whether it was and did."""
+    """Update a study if it is in this state and meets the conditions; whether it was updated."""
     met = update(StoredStudy).where(StoredStudy.id == study_id, StoredStudy.state == state, *conditions)
     return bool(session.execute(met.values(values)).rowcount)  # type: ignore[attr-defined]
 
 
 def note_problem(session: Session, study_id: str, problem: str) -> None:
-    """Why settling stopped, to be seen by the analyst; nothing, if another has settled the study meanwhile."""
+    """Store why settling stopped, for the analyst; does nothing if another process has settled the study meanwhile."""
     _change(session, study_id, State.CLOSED, problem=problem)
 
 
 def note_refusal(session: Session, study_id: str, refused: dict[str, Any]) -> None:
-    """What can be guaranteed for those who answered is less than was promised. The analyst decides what to do."""
+    """Store which guarantees for those who answered fall short of the promised ones; the analyst then decides."""
     _change(session, study_id, State.CLOSED, ~StoredStudy.accepts_less, refused=refused, problem=None)
 
 
 def accept_less(session: Session, study_id: str, who: str) -> None:
-    """Settle all the same, with what can be promised for those who answered."""
+    """Settle nevertheless, with the weaker guarantees for those who answered."""
     _decide(session, study_id, StoredStudy.refused.is_not(None), accepts_less=True)
     log(session, who, "accepted less", study_id)
 
 
 def reopen(session: Session, study_id: str, who: str) -> None:
-    """Take answers again. Of a closed study exact numbers are told, so it is no way to count them now and then.
+    """Reopen a closed study for answers.
 
-    From the second time on, as many more must have answered as a step has.
+    A closed study shows exact counts, so closing and reopening must not become a way to watch single answers: from the
+    second time on, at least `COARSE` more people must have answered.
     """
     stopped = or_(StoredStudy.refused.is_not(None), StoredStudy.problem.is_not(None))
-    # A deadline that is over would close it again at once.
+    # A deadline that has passed would close the study again at once.
     deadline = case((StoredStudy.deadline > datetime.now(UTC), StoredStudy.deadline))
     changes = {"state": State.OPEN, "closed": None, "refused": None, "problem": None, "deadline": deadline}
     _decide(session, study_id, stopped, **changes)
     stored = find(session, study_id, lock=True)
-    now, told = counts(session, study_id)["answered"], stored.told or {}
-    if not stored.rehearsal and now < told.get(AT_CLOSING, -COARSE) + COARSE:
+    now, shown = counts(session, study_id)["answered"], stored.told or {}
+    if not stored.rehearsal and now < shown.get(AT_CLOSING, -COARSE) + COARSE:
         raise NotNow(
             f"The study was opened again before, and fewer than {COARSE} more people have answered since. What is told "
             "of a closed study would say too much of each of them. Accept less, or cancel the study."
         )
-    stored.told = {**told, AT_CLOSING: now}
+    stored.told = {**shown, AT_CLOSING: now}
     log(session, who, "opened again", study_id)
 
 
 def _decide(session: Session, study_id: str, waits: ColumnElement[bool], **values: Any) -> None:
-    """What becomes of a closed study that waits for it, once; of two who decide at once, one is refused."""
+    """Decide a closed study that awaits a decision; of two concurrent decisions, one is refused."""
     if not _change(session, study_id, State.CLOSED, ~StoredStudy.accepts_less, waits, **values):
         find(session, study_id)
         raise NotNow(NOTHING_TO_DECIDE)
@@ -254,55 +255,55 @@ def require_closed(stored: StoredStudy) -> None:
 
 
 def to_settle(session: Session) -> list[str]:
-    """Closed studies, the first closed first, but for those that wait for a decision."""
+    """Closed studies in the order of their closing, without those that await the analyst's decision."""
     waiting = or_(StoredStudy.refused.is_(None), StoredStudy.accepts_less)
     closed = select(StoredStudy.id).where(StoredStudy.state == State.CLOSED, waiting)
     return list(session.scalars(closed.order_by(StoredStudy.closed)))
 
 
 def in_state(session: Session, state: State) -> list[str]:
-    """The studies in a state, those that were closed first before others."""
+    """The studies in a state, in the order of their closing."""
     found = select(StoredStudy.id).where(StoredStudy.state == state).order_by(StoredStudy.closed)
     return list(session.scalars(found))
 
 
 def progress(session: Session, stored: StoredStudy) -> dict[str, int]:
-    """All that an analyst sees of people's progress.
+    """The counts that an analyst sees.
 
-    While people answer, how many agreed and answered is what was told last: with exact numbers she could invite one
-    person after the other, and see of each whether she has answered.
+    While the study is open, the counts of consents and answers are the coarse ones last announced: with exact ones she
+    could invite people one by one and see who has answered.
     """
     found = counts(session, stored.id)
     if stored.state == State.OPEN and not stored.rehearsal:
-        found |= {name: (stored.told or {}).get(name, 0) for name in TOLD_COARSELY}
+        found |= {name: (stored.told or {}).get(name, 0) for name in COARSE_COUNTS}
     return found
 
 
-#: What is told of people who answer.
-TOLD_COARSELY = ("consented", "answered")
-#: How many had answered when the study was closed and opened again.
+#: The counts that an open study shows only in steps.
+COARSE_COUNTS = ("consented", "answered")
+#: The key of the number of answers when the study was last closed and reopened.
 AT_CLOSING = "at closing"
 
 
-def tell_again(session: Session, study_id: str, now: datetime) -> None:
-    """Count what an analyst is told of: in steps, and upwards alone.
+def update_counts(session: Session, study_id: str, now: datetime) -> None:
+    """Update the counts that the analyst sees: in steps of ten, never downwards.
 
-    The k-th step of a count is told at 10k people or at up to 9 more, by a lot of its own that nobody knows: to learn
-    it, one must see it made, and it is made once.
+    The k-th step of a count appears at 10k people plus a secret random 0 to 9, drawn for that step. The only way to
+    learn the threshold is to see the step appear, and it appears once.
     """
     stored = find(session, study_id, lock=True)
-    found, told, steps = counts(session, study_id), stored.told or {}, {}
-    for name in TOLD_COARSELY:
-        steps[name] = told.get(name, 0)
+    found, shown, steps = counts(session, study_id), stored.told or {}, {}
+    for name in COARSE_COUNTS:
+        steps[name] = shown.get(name, 0)
         while found[name] >= _threshold(stored, name, steps[name] // COARSE + 1):
             steps[name] += COARSE
-    stored.told = {**told, "hour": _hour(now), **steps}
+    stored.told = {**shown, "hour": _hour(now), **steps}
 
 
-def to_tell(session: Session, now: datetime) -> list[str]:
-    """Open studies of which nothing was told in this hour."""
-    told = session.execute(select(StoredStudy.id, StoredStudy.told).where(StoredStudy.state == State.OPEN))
-    return [study_id for study_id, before in told if (before or {}).get("hour") != _hour(now)]
+def outdated_counts(session: Session, now: datetime) -> list[str]:
+    """Open studies whose counts were not updated in this hour."""
+    rows = session.execute(select(StoredStudy.id, StoredStudy.told).where(StoredStudy.state == State.OPEN))
+    return [study_id for study_id, before in rows if (before or {}).get("hour") != _hour(now)]
 
 
 def _hour(now: datetime) -> str:
@@ -310,13 +311,13 @@ def _hour(now: datetime) -> str:
 
 
 def _threshold(stored: StoredStudy, name: str, step: int) -> int:
-    """How many people make this step of a count; before 0.2.0 there was no secret."""
+    """The number of people at which a count takes this step. Studies from before 0.2.0 have no secret."""
     secret = b"" if stored.steps is None else bytes.fromhex(stored.steps)
     return COARSE * step + (KeyedBits(secret, f"truthful/steps/{name}/{step}").below(COARSE) if secret else 0)
 
 
 def counts(session: Session, study_id: str) -> dict[str, int]:
-    """How far people are, exactly."""
+    """The exact counts of people on the roster, invited, consented, disputing and answered."""
     answered = select(func.count()).select_from(Answer).where(Answer.study_id == study_id)
     counted = {
         "roster": func.count(),
@@ -331,10 +332,10 @@ def counts(session: Session, study_id: str) -> dict[str, int]:
 
 @dataclass(frozen=True)
 class OpenedDue:
-    """What a player is paid: exactly, in millionths, and in the coins of 10^-digits that are really paid.
+    """A player's payment: the exact amount in millionths, and the coins of 10^-digits that are actually paid.
 
-    The digits are kept because a currency's coins may be others when the payment is looked at again. The other numbers
-    are those of her receipt: how her payment came about. Whoever is paid after a study was cancelled has none of them.
+    `digits` is stored because a currency's smallest coin may change later. The other numbers are the steps of her
+    receipt; all of them are None for a cancelled study.
     """
 
     player: str
@@ -350,28 +351,28 @@ class OpenedDue:
     surprise: float | None = None
 
 
-#: What one player is due, by these names.
+#: The fields of an `OpenedDue`, by name.
 Amount = dict[str, Any]
 AMOUNT = tuple(part.name for part in fields(OpenedDue))
-#: What her receipt says besides her record and her payment: how that came about.
-TOLD = AMOUNT[4:]
+#: The steps of a receipt: its fields besides the player's record and her payment.
+RECEIPT_STEPS = AMOUNT[4:]
 
-#: What a sealed payment is called where it is bound to its row.
+#: The kind under which payments are sealed.
 DUE = "due"
-_NUMBERS = Struct(f">qqB{len(TOLD)}d")
+_NUMBERS = Struct(f">qqB{len(RECEIPT_STEPS)}d")
 
 
 def pack_due(due: OpenedDue) -> bytes:
-    """As bytes, always as many; what is not told is not a number."""
-    told = [getattr(due, name) for name in TOLD]
+    """A payment as bytes of constant length; None is encoded as NaN."""
+    steps = [getattr(due, name) for name in RECEIPT_STEPS]
     return _NUMBERS.pack(
-        due.millionths, due.coins, due.digits, *(math.nan if one is None else one for one in told)
+        due.millionths, due.coins, due.digits, *(math.nan if one is None else one for one in steps)
     )
 
 
 def unpack_due(player: str, plain: bytes) -> OpenedDue:
-    millionths, coins, digits, *told = _NUMBERS.unpack(plain)
-    return OpenedDue(player, millionths, coins, digits, *(None if math.isnan(one) else one for one in told))
+    millionths, coins, digits, *steps = _NUMBERS.unpack(plain)
+    return OpenedDue(player, millionths, coins, digits, *(None if math.isnan(one) else one for one in steps))
 
 
 def opened_due(seals: Seals, row: Due) -> OpenedDue:
@@ -386,13 +387,13 @@ def record(
     amounts: Sequence[Amount],
     who: str,
 ) -> None:
-    """Store the whole outcome, or what is paid although nothing was drawn: without a release the study is cancelled.
+    """Store the outcome of a study: its release and payments; without a release it is cancelled, with base payments.
 
-    It is read back before the transaction ends; after an error nothing has changed.
+    All of it is read back before the transaction ends; after an error nothing has changed.
     """
     ended = State.CANCELLED if release is None else State.SETTLED
     step(session, study_id, ended, who, release=release, report=report, problem=None)
-    session.execute(delete(Mail).where(Mail.study_id == study_id))  # nobody is written to any more
+    session.execute(delete(Mail).where(Mail.study_id == study_id))  # no more mail is sent
     key = seals_of(session).key(study_id, find(session, study_id).seal or "")
     rows = [OpenedDue(**amount) for amount in amounts]
     session.execute(
@@ -411,7 +412,7 @@ def record(
 
 
 def require_recorded(session: Session, study_id: str, release: str | None, amounts: Sequence[Amount]) -> None:
-    """What the database holds is what the settlement wrote, and coins pay what is due."""
+    """Refuse if the stored outcome differs from the settlement's, or coins do not match the exact amounts."""
     try:
         stored = {row.player: row for row in payments(session, study_id)}
     except Unreadable:
@@ -426,8 +427,8 @@ def require_recorded(session: Session, study_id: str, release: str | None, amoun
 
 
 def mark_sent(session: Session, study_id: str, who: str, players: Sequence[str] | None = None) -> None:
-    """Note that these players' payments, or all, were sent now; what was noted before stays."""
-    find(session, study_id, lock=True)  # two who mark take turns, in whatever order their files have people
+    """Mark these players' payments, or all, as sent now; earlier marks keep their time."""
+    find(session, study_id, lock=True)  # concurrent calls take turns: no deadlock
     hers = select(Due.player).where(Due.study_id == Player.study_id, Due.player == Player.player)
     paid = update(Player).where(Player.study_id == study_id, Player.sent.is_(None), hers.exists())
     paid = paid.values(sent=datetime.now(UTC)).execution_options(synchronize_session=False)
@@ -446,21 +447,21 @@ def mark_sent(session: Session, study_id: str, who: str, players: Sequence[str] 
 
 
 def unmark_sent(session: Session, study_id: str, who: str) -> None:
-    """Take all marks back."""
+    """Remove the marks of all payments."""
     find(session, study_id, lock=True)
     session.execute(update(Player).where(Player.study_id == study_id).values(sent=None))
     log(session, who, "took back the marks of payments", study_id)
 
 
 def count_unsent(session: Session, study_id: str) -> int:
-    """How many payments are due and not marked as sent."""
+    """The number of payments that are due and not marked as sent."""
     hers = (Due.study_id == Player.study_id) & (Due.player == Player.player)
     unsent = select(func.count()).select_from(Due).join(Player, hers)
     return session.scalar(unsent.where(Due.study_id == study_id, Player.sent.is_(None))) or 0
 
 
 def seal_again(session: Session, study_id: str, name: str) -> None:
-    """Seal what is due with the key of this name."""
+    """Reseal all payments with the key of this name."""
     seals, key = seals_of(session), seals_of(session).key(study_id, name)
     for row in session.scalars(select(Due).where(Due.study_id == study_id)).all():
         row.sealed = key.seal(DUE, row.player, seals.open(study_id, DUE, row.player, row.sealed))
@@ -468,7 +469,7 @@ def seal_again(session: Session, study_id: str, name: str) -> None:
 
 
 def payments(session: Session, study_id: str) -> Iterator[OpenedDue]:
-    """Everybody's payment, by player: for the payer alone."""
+    """All payments in order of player: for the payer alone."""
     seals = seals_of(session)
     for row in session.scalars(select(Due).where(Due.study_id == study_id).order_by(Due.player)):
         yield opened_due(seals, row)

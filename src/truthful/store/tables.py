@@ -1,9 +1,8 @@
-"""What the service remembers, as tables: one code path for SQLite and PostgreSQL.
+"""The tables of the service's database, the same for SQLite and PostgreSQL.
 
-Answers stand in a table of their own, which only submitting, settling and its owner's pages read: no page of the
-analyst's touches it but to count rows, and to see for whose features there is one. What people said, what follows from
-it and the codes that open it are sealed. Links and sign-ins are kept as hashes. No address of anybody is kept, nor when
-an answer was given.
+Answers have a table of their own, which only submitting, settling and a player's own pages read: the analyst's pages
+only count its rows and join them to features. Answers, payments and codes are sealed; links and sign-ins are stored as
+hashes. No network address is stored, nor the time of an answer.
 """
 
 from __future__ import annotations
@@ -27,12 +26,12 @@ from sqlalchemy import (
 )
 from sqlalchemy.orm import DeclarativeBase, Mapped, mapped_column
 
-#: What the column of a study's name is called in databases that are there already.
+#: The column of a study's id, named as in the first released version.
 COLUMN = "survey_id"
 
 
 class Moment(TypeDecorator[datetime]):
-    """A time in UTC, whatever the database makes of time zones."""
+    """A time in UTC, however the database handles time zones."""
 
     impl = DateTime(timezone=True)
     cache_ok = True
@@ -45,7 +44,7 @@ class Moment(TypeDecorator[datetime]):
 
 
 class Table(DeclarativeBase):
-    """A row of the database."""
+    """The base class of all tables."""
 
     type_annotation_map: ClassVar[dict[Any, Any]] = {
         datetime: Moment(),
@@ -54,21 +53,21 @@ class Table(DeclarativeBase):
 
 
 class Role(enum.StrEnum):
-    """Who may do what: the analyst runs studies and sees counts, the payer sees amounts."""
+    """The role of an account: an analyst runs studies and sees counts, a payer sees amounts."""
 
     ANALYST = "analyst"
     PAYER = "payer"
 
 
 class State(enum.StrEnum):
-    """The life of a study, in one direction; one that is closed and can promise too little may open again."""
+    """The states of a study, in order; only a closed study that cannot be settled may open again."""
 
     DRAFT = "draft"
-    OPEN = "open"  # frozen: nothing declared can change, and people may answer
-    CLOSED = "closed"  # no answer can change; being settled
+    OPEN = "open"  # frozen: the declaration is fixed, and people may answer
+    CLOSED = "closed"  # answers are fixed; being settled
     SETTLED = "settled"  # released to its analyst, payments due
     PUBLISHED = "published"
-    CANCELLED = "cancelled"  # nothing was drawn, and everybody who answered is paid the base payment
+    CANCELLED = "cancelled"  # nothing drawn; everybody who answered gets the base payment
 
 
 def _words(kind: type[enum.StrEnum]) -> Enum:
@@ -78,7 +77,7 @@ def _words(kind: type[enum.StrEnum]) -> Enum:
 
 
 class Account(Table):
-    """Somebody who signs in. Without a password she has not followed her first link yet."""
+    """An account that signs in. It has no password until its first link is used."""
 
     __tablename__ = "accounts"
 
@@ -86,18 +85,18 @@ class Account(Table):
     name: Mapped[str] = mapped_column(String(200), unique=True)
     role: Mapped[Role] = mapped_column(_words(Role))
     password: Mapped[str | None] = mapped_column(Text)
-    #: The address or subject by which an OpenID provider knows her, and the issuer and subject that came by it first.
+    #: Her address or subject at the OpenID provider, and the issuer and subject that it was bound to at first sign-in.
     identity: Mapped[str | None] = mapped_column(String(320), unique=True)
     subject: Mapped[str | None] = mapped_column(String(800), unique=True)
-    #: The secret of the second factor if there is one, the half minute of the last code that was taken, and how many
-    #: wrong ones came since.
+    #: The secret of the second factor, if any, the time step of the last accepted code, and the number of wrong codes
+    #: since.
     factor: Mapped[str | None] = mapped_column(Text)
     factor_step: Mapped[int] = mapped_column(BigInteger, default=0)
     factor_misses: Mapped[int] = mapped_column(default=0)
 
 
 class RecoveryCode(Table):
-    """A code on paper, for when the second factor is lost: good once."""
+    """A one-time code for when the second factor is lost."""
 
     __tablename__ = "recovery_codes"
 
@@ -116,7 +115,7 @@ class SignInLink(Table):
 
 
 class SignIn(Table):
-    """A browser that is signed in; or waits to be, until it brings a code too."""
+    """A signed-in browser or, `waiting`, one that has yet to give its second factor."""
 
     __tablename__ = "sign_ins"
 
@@ -127,7 +126,7 @@ class SignIn(Table):
 
 
 class Access(Table):
-    """Who is let into a study: the analysts it belongs to, and the payer it names."""
+    """An account's access to a study: of its analysts, and of its payer."""
 
     __tablename__ = "study_accounts"
 
@@ -136,10 +135,10 @@ class Access(Table):
 
 
 class StoredStudy(Table):
-    """A study as the service runs it: what is declared and planned, and how far it has come.
+    """A study as the service runs it: its declaration, its plan and its state.
 
-    `release` is stored with all payments in one transaction, and no page shows it before it was read back. `refused` is
-    what could be guaranteed for those who answered, if that is less than was promised: the analyst decides then.
+    `release` is stored with all payments in one transaction, and shown only once it has been read back. `refused` holds
+    the guarantees for those who answered, if they are weaker than promised and await the analyst's decision.
     """
 
     __tablename__ = "surveys"
@@ -147,42 +146,42 @@ class StoredStudy(Table):
     id: Mapped[str] = mapped_column(String(16), primary_key=True)
     name: Mapped[str] = mapped_column(Text)
     state: Mapped[State] = mapped_column(_words(State), default=State.DRAFT)
-    draft: Mapped[dict[str, Any]] = mapped_column(default=dict)  # the wizard's fields, as they were typed
-    declaration: Mapped[str | None] = mapped_column(Text)  # study.toml, once it says enough
+    draft: Mapped[dict[str, Any]] = mapped_column(default=dict)  # the wizard's fields, as typed
+    declaration: Mapped[str | None] = mapped_column(Text)  # study.toml, once complete
     plan: Mapped[str | None] = mapped_column(Text)  # plan.json
     rehearsal: Mapped[bool] = mapped_column(default=False)
     seed: Mapped[int | None] = mapped_column(BigInteger)
-    key_sha256: Mapped[str | None] = mapped_column(String(64))  # of the key from which the noise follows
-    #: The secret that says at which numbers a count is told to have grown, and what was told last, and when.
+    key_sha256: Mapped[str | None] = mapped_column(String(64))  # of the key of the noise
+    #: The secret behind the thresholds at which shown counts grow, and the counts last shown, with their hour.
     steps: Mapped[str | None] = mapped_column(String(64))
     told: Mapped[dict[str, Any] | None] = mapped_column(JSON(none_as_null=True))
-    #: The name of the key that what people say is sealed with, from when it is frozen.
+    #: The name of the key that seals answers and payments, from freezing on.
     seal: Mapped[str | None] = mapped_column(String(8))
-    #: Of the people brought while it was a draft: their hash.
+    #: The hash of the people brought to the draft.
     roster: Mapped[str | None] = mapped_column(String(64))
     created: Mapped[datetime]
-    #: Until when people may answer; they are told.
+    #: The deadline for answers, shown to people.
     deadline: Mapped[datetime | None]
     mail: Mapped[dict[str, Any] | None] = mapped_column(JSON(none_as_null=True))  # the texts of mails
     panel: Mapped[dict[str, Any] | None] = mapped_column(
         JSON(none_as_null=True)
-    )  # how people go back to theirs
+    )  # how people return to their panel
     frozen: Mapped[datetime | None]
     closed: Mapped[datetime | None]
     settled: Mapped[datetime | None]
     published: Mapped[datetime | None]
-    problem: Mapped[str | None] = mapped_column(Text)  # why settling stopped, if it did
+    problem: Mapped[str | None] = mapped_column(Text)  # why settling stopped, if so
     refused: Mapped[dict[str, Any] | None] = mapped_column(JSON(none_as_null=True))
     accepts_less: Mapped[bool] = mapped_column(default=False)
     release: Mapped[str | None] = mapped_column(Text)  # release.json
     report: Mapped[str | None] = mapped_column(Text)  # report.html
-    #: When its people's data were erased, and what they were paid in all: people, coins, digits, and how many unsent.
+    #: The time when its people's data were erased, and totals of their payments: people, coins, digits, unsent.
     erased: Mapped[datetime | None]
     totals: Mapped[dict[str, Any] | None] = mapped_column(JSON(none_as_null=True))
 
 
 class ConsentDocument(Table):
-    """What people consent to, as it was uploaded: a PDF or a text. It is frozen with its study."""
+    """The consent document, as uploaded: a PDF or a text. It is frozen with its study."""
 
     __tablename__ = "documents"
 
@@ -193,10 +192,10 @@ class ConsentDocument(Table):
 
 
 class Player(Table):
-    """Somebody on the roster: her verified features, and the hash of her link once she has one.
+    """A player on the roster: her verified features, and the hash of her link once she has one.
 
-    The analyst hands out the links, so a link alone shows nothing that she has said. Her browser got a code when she
-    consented: whoever knows it may see and change her answer.
+    The analyst hands out the links, so a link alone does not show her answer. That takes the code which her browser got
+    when she consented.
     """
 
     __tablename__ = "players"
@@ -205,17 +204,17 @@ class Player(Table):
     player: Mapped[str] = mapped_column(Text, primary_key=True)
     features: Mapped[dict[str, Any]]
     link: Mapped[str | None] = mapped_column(String(64), unique=True)
-    #: Of a link that can be made again, with a key that is not here: what makes it another one each time.
+    #: The salt of a link that is derived from a key, kept outside the database: with a new salt comes a new link.
     salt: Mapped[str | None] = mapped_column(String(32))
     consented: Mapped[datetime | None]
     document: Mapped[str | None] = mapped_column(String(64))  # the hash of what she consented to
     sealed_code: Mapped[bytes | None] = mapped_column(LargeBinary)
-    sent: Mapped[datetime | None]  # when her payment was, as the payer says
+    sent: Mapped[datetime | None]  # when the payer marked her payment as sent
     disputed: Mapped[bool] = mapped_column(default=False)  # she says that her features are wrong
 
 
 class ErasedLink(Table):
-    """The hash of the link of somebody whose data were erased, so that who follows it is told."""
+    """The hash of the link of a player whose data were erased, so that its holder can be told."""
 
     __tablename__ = "erased_links"
 
@@ -224,9 +223,9 @@ class ErasedLink(Table):
 
 
 class Sending(enum.StrEnum):
-    """How far a mail is. Of one that was being sent when the service ended nobody knows whether it arrived."""
+    """The state of a mail. It is UNKNOWN if the process died while sending: the mail may have arrived."""
 
-    KEPT = "kept"  # there is an address, and nothing to be sent
+    KEPT = "kept"  # an address, with nothing to send
     WAITING = "waiting"
     SENDING = "sending"
     SENT = "sent"
@@ -235,7 +234,7 @@ class Sending(enum.StrEnum):
 
 
 class Mail(Table):
-    """Where a player is mailed her link, and how far her invitation or the latest reminder is."""
+    """A player's e-mail address, and the state of her invitation or latest reminder."""
 
     __tablename__ = "mails"
     __table_args__ = (ForeignKeyConstraint(["study_id", "player"], ["players.study_id", "players.player"]),)
@@ -249,7 +248,7 @@ class Mail(Table):
 
 
 class Answer(Table):
-    """What a player reported, and what she thinks the others will say, if she is asked: sealed."""
+    """A player's answer, with her prediction if one was asked for: sealed."""
 
     __tablename__ = "answers"
     __table_args__ = (ForeignKeyConstraint(["study_id", "player"], ["players.study_id", "players.player"]),)
@@ -260,7 +259,7 @@ class Answer(Table):
 
 
 class Due(Table):
-    """What a player is paid, and how that came about: sealed, because her answer follows from it."""
+    """A player's payment and the steps to it: sealed, because they reveal her answer."""
 
     __tablename__ = "due"
     __table_args__ = (ForeignKeyConstraint(["study_id", "player"], ["players.study_id", "players.player"]),)
@@ -271,9 +270,9 @@ class Due(Table):
 
 
 class Event(Table):
-    """The audit log: who did what, to whose account or which study, and when. Never a value.
+    """An event of the audit log: who did what, to which account or study, and when. It never holds values.
 
-    `hash` is of the event and of the hash before it, so that no event can be changed or left out unseen.
+    `hash` covers the event and the hash before it, so that no event can be changed or removed unnoticed.
     """
 
     __tablename__ = "events"
@@ -288,7 +287,7 @@ class Event(Table):
 
 
 class LogEnd(Table):
-    """Where the log's chain ends: how many events it has, and the hash of the last. One row, which writers lock."""
+    """The end of the audit log's chain: the number of events and the hash of the last. One row, which writers lock."""
 
     __tablename__ = "log_end"
 
@@ -298,7 +297,7 @@ class LogEnd(Table):
 
 
 class RefusedSignIn(Table):
-    """A wrong password, and whose: apart from the log, and the latest only, because strangers can make any number."""
+    """A refused sign-in, and to which account. Only the latest are kept, as strangers can cause any number."""
 
     __tablename__ = "refused_sign_ins"
 

@@ -4,7 +4,7 @@ from fastapi import APIRouter, Depends
 
 from truthful.service.analyst import inviting, plan_pages, study_pages, wizard
 
-# Before anything else is looked at or read: a study of somebody else's is as if there were none.
-router = APIRouter(dependencies=[Depends(study_pages.require_let_in)])
+# Checked first of all: other analysts' studies look as if they did not exist.
+router = APIRouter(dependencies=[Depends(study_pages.require_access)])
 for _part in (wizard, study_pages, plan_pages, inviting):
     router.include_router(_part.router)

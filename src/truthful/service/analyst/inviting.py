@@ -1,4 +1,4 @@
-"""Inviting people without a file of links: by mail, with reminders, or by a panel that they come from and return to."""
+"""Inviting people without a file of links: by mail, with reminders, or through a recruiting panel."""
 
 from __future__ import annotations
 
@@ -21,13 +21,13 @@ from truthful.store.tables import State, StoredStudy
 
 router = APIRouter()
 LETTERS = ("invitation", "reminder")
-#: What a completion code may be: Prolific's are eight letters and digits.
+#: The form of completion codes: Prolific's are eight letters and digits.
 CODE = re.compile(r"[A-Za-z0-9_-]{1,64}")
 LONGEST_URL = 500
 
 
 def find_open(visit: Analyst, study_id: str) -> StoredStudy:
-    """A study that people can answer."""
+    """A study that is open; NotNow if it is not."""
     stored = find(visit, study_id)
     if stored.state != State.OPEN:
         raise NotNow(f"The study is {stored.state}; mails are sent only while people can answer.")
@@ -48,7 +48,7 @@ def _mail_page(
     wrong: dict[str, str] | None = None,
     typed: dict[str, str] | None = None,
 ) -> Response:
-    """The texts, and how far mails are: a number of reminders would tell who has not answered, so there is none."""
+    """The texts and the progress of mails. It leaves out the number of reminders: that would reveal who answered."""
     mailer = visit.service.mailer
     with visit.reading() as session:
         progress, failed = mails.progress(session, stored.id), mails.problems(session, stored.id)
@@ -70,19 +70,23 @@ def _mail_page(
 
 
 def _usual_texts(visit: SignedIn, stored: StoredStudy) -> dict[str, str]:
-    """What most would write, in every language that there is."""
+    """Default texts in every language."""
     study = visit.plan(stored.id).study
-    said = study.declared.invitation
-    values: dict[str, Any] = {"study": study.name, "asked_by": said.asked_by if said else "", "link": LINK}
+    invitation = study.declared.invitation
+    values: dict[str, Any] = {
+        "study": study.name,
+        "asked_by": invitation.asked_by if invitation else "",
+        "link": LINK,
+    }
 
     def usual(kind: str, texts: Texts) -> str:
         return texts(f"analyst.mail.usual_{kind}", **values)
 
-    found = {}
+    written = {}
     for kind in LETTERS:
-        found[f"{kind}_subject"] = usual(f"{kind}_subject", language(visit.request))
-        found |= {f"{kind}_{name}": usual(kind, texts) for name, texts in languages().items()}
-    return found
+        written[f"{kind}_subject"] = usual(f"{kind}_subject", language(visit.request))
+        written |= {f"{kind}_{name}": usual(kind, texts) for name, texts in languages().items()}
+    return written
 
 
 def _wrong_texts(typed: dict[str, str]) -> dict[str, str]:
@@ -97,7 +101,7 @@ def _wrong_texts(typed: dict[str, str]) -> dict[str, str]:
 
 @router.post("/studies/{study_id}/mail")
 def send_mail(visit: Analyst, stored: Open, sent: Sent) -> Response:
-    """Keep the texts, and mail invitations or reminders in the background."""
+    """Store the texts, and send invitations or reminders in the background."""
     mailer, pressed = visit.service.mailer, text(sent, "do")
     if mailer is None:
         raise Refused(
@@ -142,7 +146,7 @@ def _panel_page(
 
 @router.post("/studies/{study_id}/panel")
 def change_panel(visit: Analyst, stored: Found, sent: Sent) -> Response:
-    """How people who come from a panel go back to it once they have answered: the same for everybody."""
+    """Change how people return to their panel after answering: the same for everybody."""
     typed = {name: text(sent, name) for name in ("return_url", "completion_code")}
     wrong = {}
     if typed["return_url"] and not _is_https(typed["return_url"]):
@@ -161,7 +165,7 @@ def change_panel(visit: Analyst, stored: Found, sent: Sent) -> Response:
 
 
 def _is_https(url: str) -> bool:
-    """Whether it is an address that browsers may be sent to."""
+    """Whether a text is an https URL that browsers may be redirected to."""
     try:
         parts = urlsplit(url)
         _ = parts.port

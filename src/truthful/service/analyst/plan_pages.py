@@ -1,4 +1,4 @@
-"""Planning with live feedback: two wishes in, the five guarantees out, or why not and what would help; a rehearsal."""
+"""Planning with live feedback: from two goals to the five guarantees, or to remedies; and simulated rehearsals."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ from truthful.service.analyst.study_pages import (
 )
 from truthful.service.analyst.wizard import shown
 from truthful.service.drafts import plain
-from truthful.service.jobs import Asked, Listed, Shares, apart, parse_plan, parse_study
+from truthful.service.jobs import DraftRoster, PlanArguments, Shares, apart, parse_plan, parse_study
 from truthful.service.offer import terms
 from truthful.service.pages import HTML, SVG, go, picture_response, read_number
 from truthful.service.public import in_signs
@@ -44,53 +44,53 @@ from truthful.store.tables import StoredStudy
 
 router = APIRouter()
 WISHES, ENOUGH = ("budget", "players", "accuracy", "epsilon"), 2
-USUAL = (1e-9, 1e15)
-#: Folded away: numbers, and words of which the first is the default.
+SENSIBLE = (1e-9, 1e15)
+#: The advanced fields: numbers, and choices of which the first is the default.
 NUMBERS = ("lie", "absent_share", "failure_probability")
 WORDS = {"accuracy_of": ("coefficients", "predictions")}
-#: Typed in percent: how many of those invited will answer.
+#: The expected share of invited people who answer, typed in percent.
 SHARE = "response_share"
 LARGEST_SEED = 2**31
 
 
 @dataclass(frozen=True)
 class Wishes:
-    """What was typed, what of it is no number, and what is asked of the planner."""
+    """The goals for a plan: the input, the fields with errors, and the arguments for the planner."""
 
     typed: dict[str, str]
     locale: Locale
     wrong: tuple[str, ...] = ()
-    asked: Asked = ()
+    asked: PlanArguments = ()
     listed: bool = False
-    """Whether the people are known already: then how many they are is no wish."""
+    """Whether a roster was brought, which fixes the number of players."""
     points: bool = False
-    """Whether errors are typed in percentage points, as those of shares are."""
+    """Whether accuracy is typed in percentage points, as for shares."""
 
     @property
     def query(self) -> str:
         return urlencode([(name, value) for name, value in self.typed.items() if value])
 
     def trying(self, goal: str, value: float) -> str:
-        """The same wishes with one of them changed."""
+        """The query of the same goals with one of them changed."""
         wished = {name: text for name, text in self.typed.items() if text}
         return urlencode({**wished, goal: shown(plain(self.as_typed(goal, value)), self.locale)})
 
     def as_typed(self, goal: str, value: float) -> float:
-        """What the planner says of a goal, in the units in which it is typed; an error rounded up."""
+        """A goal of the planner's in the units in which it is typed; accuracy is rounded up."""
         return math.ceil(1e6 * value) / 1e4 if self.points and goal == "accuracy" else value
 
 
 def read_wishes(
     sent: FormData | QueryParams, locale: Locale, listed: bool = False, points: bool = False
 ) -> Wishes:
-    """The form's fields, in the reader's language."""
+    """Parse the form's fields in the reader's language."""
     typed = {name: str(sent.get(name, "")).strip()[:60] for name in (*WISHES, SHARE, *NUMBERS, *WORDS)}
     typed |= {"players": ""} if listed else {}
     asked: list[tuple[str, float | str]] = []
     wrong, units = [], {SHARE: 100.0, "accuracy": 100.0 if points else 1.0}
     for name in (*WISHES, SHARE, *NUMBERS):
         number = read_number(typed[name], locale) if typed[name] else None
-        if typed[name] and (number is None or not _usual(name, number)):
+        if typed[name] and (number is None or not _is_sensible(name, number)):
             wrong.append(name)
         elif number is not None:
             asked.append((name, int(number) if name == "players" else number / units.get(name, 1.0)))
@@ -99,16 +99,18 @@ def read_wishes(
     return Wishes(typed, locale, tuple(wrong), tuple(asked), listed, points)
 
 
-def _usual(name: str, number: float) -> bool:
-    """Whether a number can be meant: people are whole, and squares of others stay numbers."""
+def _is_sensible(name: str, number: float) -> bool:
+    """Whether a number is sensible: people are whole, and others stay finite when squared."""
     if name == SHARE:
         return 0 < number <= 100
-    low, high = USUAL
+    low, high = SENSIBLE
     return (number == 0 or low <= abs(number) <= high) and (name != "players" or number == int(number))
 
 
-def _find_plan(stored: StoredStudy, wishes: Wishes, people: Listed | None) -> Plan | Infeasible | str | None:
-    """The answer to what is asked: a plan, or why there is none; to nothing, the plan that was kept."""
+def _find_plan(
+    stored: StoredStudy, wishes: Wishes, people: DraftRoster | None
+) -> Plan | Infeasible | str | None:
+    """The plan for these goals, or why there is none; without goals, the stored plan."""
     wished = sum(bool(wishes.typed[name]) for name in WISHES)
     if wishes.wrong:
         return None
@@ -127,9 +129,9 @@ def _find_plan(stored: StoredStudy, wishes: Wishes, people: Listed | None) -> Pl
 def _answer_wishes(
     visit: SignedIn, stored: StoredStudy, sent: FormData | QueryParams
 ) -> tuple[Wishes, Plan | Infeasible | str | None]:
-    """What is wished, and what comes of it. A plan is made from people brought already, if it may know their features.
+    """The goals and their plan, made for the draft's roster if plans may use features.
 
-    Errors of shares of yes are typed in percentage points.
+    For shares of yes, accuracy is typed in percentage points.
     """
     study = parse_study(declaration_of(stored))
     people = list_people(visit, stored) if jobs.plans_from_roster(study) else None
@@ -168,7 +170,7 @@ def _plan_page(visit: SignedIn, stored: StoredStudy, sent: FormData | QueryParam
         ),
         plan=plan,
         otherwise=plan and (wrong_beliefs(plan) if plan.asked_mechanism is None else caveats(plan)),
-        **({} if plan is None else _told(plan, visit.locale)),
+        **({} if plan is None else _shown_terms(plan, visit.locale)),
         people=people,
         shares=study.protects == "answers",
         kind=study.kind,
@@ -179,18 +181,18 @@ def _plan_page(visit: SignedIn, stored: StoredStudy, sent: FormData | QueryParam
     )
 
 
-def _told(plan: Plan, locale: Locale) -> dict[str, Any]:
-    """What a plan promises, its intervals in the reader's signs."""
-    told = terms(plan)
+def _shown_terms(plan: Plan, locale: Locale) -> dict[str, Any]:
+    """A plan's terms, with intervals formatted for the reader."""
+    values = terms(plan)
     rows = [
         (name, f"± {in_signs(width.removeprefix('± '), locale)}", effect and in_signs(effect, locale))
-        for name, width, effect in told["intervals"]
+        for name, width, effect in values["intervals"]
     ]
-    return told | {"intervals": rows}
+    return values | {"intervals": rows}
 
 
 def _asked_before(plan: str, locale: Locale, points: bool) -> dict[str, str]:
-    """What the plan that was kept was asked for."""
+    """The goals of the stored plan, as typed fields."""
     record = json.loads(plan)
     asked, share = dict(record.get("answer", {}).get("asked", {})), record.get(SHARE, 1.0)
     if points and "accuracy" in asked:
@@ -205,7 +207,7 @@ def _asked_before(plan: str, locale: Locale, points: bool) -> dict[str, str]:
 @router.post("/studies/{study_id}/plan")
 @apart("plans")
 def keep_plan(visit: Analyst, stored: Draft, sent: Sent) -> Response:
-    """Keep the plan that these wishes come to."""
+    """Store the plan for these goals."""
     _, plan = _answer_wishes(visit, stored, sent)
     if not isinstance(plan, Plan):
         return _plan_page(visit, stored, sent)
@@ -221,9 +223,9 @@ def keep_plan(visit: Analyst, stored: Draft, sent: Sent) -> Response:
 @router.post("/studies/{study_id}/change")
 @apart("plans")
 def change_study(visit: Analyst, stored: Draft, sent: Sent) -> Response:
-    """Carry out one of the changes of the study that would make a plan possible, and plan again.
+    """Apply one of the remedies that change the study, and plan again.
 
-    People who were brought stay: without the facts that are left out, in the groups that were put together.
+    The roster stays, without the removed features and with merged levels.
     """
     wishes, found = _answer_wishes(visit, stored, sent)
     remedies = found.remedies if isinstance(found, Infeasible) else ()
@@ -252,7 +254,7 @@ def change_study(visit: Analyst, stored: Draft, sent: Sent) -> Response:
 @router.get("/studies/{study_id}/frontier.svg")
 @apart("plans")
 def frontier(visit: Analyst, stored: Found) -> Response:
-    """What other budgets would buy. A plan that was kept does not say who its people are: it is worked out again."""
+    """The chart of other budgets. A stored plan does not hold its roster, so it is planned again."""
     sent = visit.request.query_params
     if stored.declaration is None:
         raise studies.Unknown("There is no plan to draw.")
@@ -267,7 +269,7 @@ def frontier(visit: Analyst, stored: Found) -> Response:
 
 @router.get("/studies/{study_id}/rehearse")
 def rehearse_page(visit: Analyst, stored: Found) -> Response:
-    """A rehearsal with simulated people, before anybody is asked: observed next to guaranteed."""
+    """The form for a rehearsal with simulated people, before anybody is asked."""
     usual = "exaggerator" if parse_plan(plan_of(stored)).study.shares is None else "denier"
     return _rehearsal_page(visit, stored, {usual: "5"})
 
@@ -285,12 +287,12 @@ def _rehearsal_page(
         "analyst/rehearse.html",
         status=200 if problem is None or not runs else 400,
         stored=stored,
-        others=_others(stored),
+        others=_agent_names(stored),
         runs=runs,
         players=plan.players,
         invented=bool(plan.study.features) and own_facts and plan.roster is None,
         problem=problem,
-        at=_field_of(problem or "", _others(stored)),
+        at=_field_of(problem or "", _agent_names(stored)),
         typed=typed,
     )
 
@@ -298,8 +300,8 @@ def _rehearsal_page(
 @router.post("/studies/{study_id}/rehearse")
 @apart("plans")
 def rehearse(visit: Analyst, stored: Found, sent: Sent) -> Response:
-    """Run it, and show its page, whose address says all that makes it again."""
-    others = _others(stored)
+    """Run a simulation, and redirect to its report, whose address holds all its parameters."""
+    others = _agent_names(stored)
     try:
         shares, seed = read_mix(sent, visit.locale, others)
         jobs.simulation_page(plan_of(stored), shares, seed, list_people(visit, stored))
@@ -313,28 +315,28 @@ def rehearse(visit: Analyst, stored: Found, sent: Sent) -> Response:
 @router.get("/studies/{study_id}/rehearse/report")
 @apart("plans")
 def rehearsal_report(visit: Analyst, stored: Found) -> Response:
-    shares, seed = read_mix(visit.request.query_params, Locale("en"), _others(stored))
+    shares, seed = read_mix(visit.request.query_params, Locale("en"), _agent_names(stored))
     return picture_response(
         jobs.simulation_page(plan_of(stored), shares, seed, list_people(visit, stored)), HTML
     )
 
 
-def _others(stored: StoredStudy) -> tuple[str, ...]:
-    """Who can be mixed in; who is left is honest."""
+def _agent_names(stored: StoredStudy) -> tuple[str, ...]:
+    """The kinds of agents that can be mixed in with honest ones."""
     study = parse_plan(plan_of(stored)).study
     more = (*SHARES, *ASKED) if study.levels is not None else SHARES if study.shares is not None else ()
     return tuple(name for name in (*KINDS, *more) if name != Honest.name)
 
 
 def _field_of(problem: str, others: tuple[str, ...]) -> str | None:
-    """The field that what is wrong with a mix is about, if it is about one."""
+    """The field that a problem with a mix is about, if any."""
     if problem.startswith("The seed"):
         return "seed"
     return next((name for name in others if problem.startswith(f"The share of {name!r}")), None)
 
 
 def read_mix(sent: FormData | QueryParams, locale: Locale, others: tuple[str, ...]) -> tuple[Shares, int]:
-    """The share of each kind of people, typed in percent, and the seed."""
+    """Parse the share of each kind of agent, typed in percent, and the seed."""
     shares = []
     for name in others:
         typed = str(sent.get(name, "")).strip()

@@ -1,7 +1,7 @@
-"""All studies, a new one, and the page of each: what its state asks for next, from a draft to published results.
+"""The list of studies, and each study's page, which shows the next step of its state, from draft to publication.
 
-A study is frozen, its people are brought and invited, it is closed, settled in the background, and published. What the
-analyst's pages share stands first.
+A study is frozen, its people are brought and invited, it is closed, settled in the background, and published. The parts
+that all pages of analysts share stand first.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from truthful.guarantees import Guarantees
 from truthful.intake.rules import BadReports
 from truthful.promises import promises
 from truthful.service.drafts import BEGINNING, Fields, fields_of, unfinished
-from truthful.service.jobs import Listed, apart, needs_roster, parse_plan, parse_study, plans_from_roster
+from truthful.service.jobs import DraftRoster, apart, needs_roster, parse_plan, parse_study, plans_from_roster
 from truthful.service.locations import FilesMissing
 from truthful.service.offer import bases, terms
 from truthful.service.pages import HTML, csv_text, download, go, picture_response
@@ -38,7 +38,7 @@ from truthful.service.settle_study import (
     cancel_study,
     freeze,
     obstacles,
-    require_kept,
+    require_early_deadline,
     similar_studies,
 )
 from truthful.service.signing import Analyst, SignedIn
@@ -52,12 +52,12 @@ from truthful.study.declaration import PLAYER
 
 router = APIRouter()
 LONGEST = 5_000
-#: Seconds after which a page of something under way shows itself again, without a script.
+#: The seconds after which a page that shows progress refreshes itself, without a script.
 RENEWED = "4"
 
 
-def require_let_in(visit: Analyst) -> None:
-    """Analysts see the studies that belong to them, or were shared with them, and no others."""
+def require_access(visit: Analyst) -> None:
+    """Refuse analysts without access to the study: they see only their own studies and those shared with them."""
     study_id = visit.request.path_params.get("study_id")
     if study_id is not None:
         with visit.reading() as session:
@@ -66,7 +66,7 @@ def require_let_in(visit: Analyst) -> None:
 
 
 async def _form(visit: Analyst) -> AsyncIterator[FormData]:
-    """What was sent; it is not even read if somebody else sends it."""
+    """The submitted form, read only after the analyst's access was checked."""
     async with visit.request.form(max_files=1, max_fields=400) as sent:
         yield sent
 
@@ -77,19 +77,19 @@ def find(visit: Analyst, study_id: str) -> StoredStudy:
 
 
 def find_draft(visit: Analyst, study_id: str) -> StoredStudy:
-    """A study that may still be changed, to be looked at."""
+    """A study that is still a draft, for reading."""
     return studies.require_draft(find(visit, study_id))
 
 
 def find_settled(visit: Analyst, study_id: str) -> StoredStudy:
-    """A study that has a release, or nothing at all."""
+    """A study that has a release; Unknown if it has none."""
     stored = find(visit, study_id)
     if stored.state not in (State.SETTLED, State.PUBLISHED):
         raise studies.Unknown("There is no release.")
     return stored
 
 
-#: For the arguments of a page's function: what was sent, and the study of its address.
+#: For the arguments of a page's function: the submitted form, and the study in the path.
 Sent = Annotated[FormData, Depends(_form)]
 Found = Annotated[StoredStudy, Depends(find)]
 Draft = Annotated[StoredStudy, Depends(find_draft)]
@@ -97,19 +97,19 @@ Settled = Annotated[StoredStudy, Depends(find_settled)]
 
 
 def text(sent: FormData, name: str) -> str:
-    """A field as it was typed, without what cannot be stored, and with the ends of lines that files have."""
+    """A text field without NUL characters, with Unix line ends, trimmed and cut to `LONGEST`."""
     value = sent.get(name, "")
     words = value if isinstance(value, str) else ""
     return words.replace("\0", "").replace("\r\n", "\n").strip()[:LONGEST]
 
 
 def uploaded_file(sent: FormData, name: str) -> UploadFile | None:
-    """A file that was sent, if one was chosen."""
+    """The uploaded file, or None if no file was chosen."""
     value = sent.get(name)
     return value if isinstance(value, UploadFile) and value.filename else None
 
 
-#: In the log, where a changed study asks for other facts than its people were brought with.
+#: The audit log's words for a roster removed because the study's features were changed.
 REMOVED = "removed people whose facts are no longer those asked for"
 
 
@@ -120,9 +120,9 @@ def declare(
     draft: dict[str, Any],
     also: Callable[[Session], object] = lambda session: None,
 ) -> None:
-    """Keep what a draft declares now, and do in the same transaction what follows from it.
+    """Store a draft's declaration, together with what follows from it, in one transaction.
 
-    Its plan goes, unless the study says the same as before; people who were brought go if their features are others.
+    Its plan is removed unless the study is the same as before, and its roster if that no longer fits the features.
     """
     study = None if declaration is None else parse_study(declaration)
     with visit.writing() as session:
@@ -137,8 +137,8 @@ def declare(
         log(session, visit.who, "changed the study", study_id)
 
 
-def list_people(visit: SignedIn, stored: StoredStudy) -> Listed | None:
-    """The people brought to a draft, if any were."""
+def list_people(visit: SignedIn, stored: StoredStudy) -> DraftRoster | None:
+    """The people brought to a draft; None if there are none."""
     if stored.roster is None:
         return None
 
@@ -146,11 +146,11 @@ def list_people(visit: SignedIn, stored: StoredStudy) -> Listed | None:
         with visit.reading() as session:
             return roster.features(session, stored.id)
 
-    return Listed(stored.roster, features)
+    return DraftRoster(stored.roster, features)
 
 
 def typed_fields(stored: StoredStudy) -> Fields | None:
-    """What was typed, or what a file says; None if that is more than forms hold."""
+    """A draft's form fields, as typed or derived from its file; None if the forms cannot express the file."""
     fields = stored.draft.get("fields")
     if isinstance(fields, dict):
         return fields
@@ -158,7 +158,7 @@ def typed_fields(stored: StoredStudy) -> Fields | None:
 
 
 def declaration_of(stored: StoredStudy) -> str:
-    """What a draft declares, if it says enough."""
+    """A draft's declaration; Unready if it is incomplete."""
     if stored.declaration is None:
         sentence = "The study is not complete yet. Fill in all its steps first."
         raise Unready(sentence, stored.id, "declare")
@@ -193,7 +193,7 @@ def new_study(visit: Analyst) -> Response:
 @router.get("/studies/{study_id}")
 @apart("public")
 def one_study(visit: Analyst, stored: Found) -> Response:
-    """What is to be done next."""
+    """The page of a study, by its state."""
     if stored.state == State.DRAFT:
         return draft_page(visit, stored)
     if stored.state == State.OPEN:
@@ -202,17 +202,19 @@ def one_study(visit: Analyst, stored: Found) -> Response:
         return settling_page(visit, stored)
     plan = visit.plan(stored.id)
     if stored.state == State.CANCELLED:
-        return visit.page("analyst/cancelled.html", stored=stored, plan=plan, **_kept(visit, stored))
-    shown = shown_results(stored, plan, visit.locale) | _kept(visit, stored)
+        return visit.page(
+            "analyst/cancelled.html", stored=stored, plan=plan, **_erasure_status(visit, stored)
+        )
+    shown = shown_results(stored, plan, visit.locale) | _erasure_status(visit, stored)
     return visit.page(
         "analyst/settled.html", stored=stored, plan=plan, place=f"/studies/{stored.id}", **shown
     )
 
 
-def _kept(visit: SignedIn, stored: StoredStudy) -> dict[str, Any]:
-    """Until when people's data are kept, and whether only payments are waited for."""
-    told = visit.plan(stored.id).study.declared.invitation
-    until = None if told is None else told.delete_after
+def _erasure_status(visit: SignedIn, stored: StoredStudy) -> dict[str, Any]:
+    """The day of erasure, and whether it has passed while payments are still unsent."""
+    invitation = visit.plan(stored.id).study.declared.invitation
+    until = None if invitation is None else invitation.delete_after
     over = until is not None and stored.erased is None and until < today()
     with visit.reading() as session:
         waits = over and studies.count_unsent(session, stored.id) > 0
@@ -227,7 +229,7 @@ def remove(visit: Analyst, study_id: str) -> Response:
 
 
 def draft_page(visit: SignedIn, stored: StoredStudy, *, status: int = 200, **values: Any) -> Response:
-    """A draft: what it says, its people if they are known already, its plan."""
+    """A draft: its declaration, its people if already brought, its plan."""
     study = None if stored.declaration is None else parse_study(stored.declaration)
     with visit.reading() as session:
         people = roster.size(session, stored.id)
@@ -248,7 +250,7 @@ def draft_page(visit: SignedIn, stored: StoredStudy, *, status: int = 200, **val
 
 
 def open_page(visit: SignedIn, stored: StoredStudy, *, status: int = 200, **values: Any) -> Response:
-    """An open study: counts of people, too coarse to tell who did what."""
+    """An open study, with counts too coarse to reveal single answers."""
     with visit.reading() as session:
         counts = studies.progress(session, stored)
     return visit.page(
@@ -265,7 +267,7 @@ def open_page(visit: SignedIn, stored: StoredStudy, *, status: int = 200, **valu
 
 
 def settling_page(visit: SignedIn, stored: StoredStudy) -> Response:
-    """A closed study: how far it is; or, if less can be guaranteed than was promised, what is to become of it."""
+    """A closed study: its progress, or the analyst's decision if guarantees are weaker than promised."""
     doing = visit.service.settler.doing(stored.id)
     stopped = stored.problem is not None and doing is None
     if stored.refused is None or stored.accepts_less:
@@ -292,7 +294,7 @@ def freeze_page(visit: Analyst, stored: Draft) -> Response:
 
 
 def _freeze_page(visit: SignedIn, stored: StoredStudy, wrong: str = "", typed: str = "") -> Response:
-    """The last look at what will be published and can never change; and what is wrong with the deadline typed."""
+    """The last review before freezing, with the error of a typed deadline."""
     plan = parse_plan(plan_of(stored))
     with visit.reading() as session:
         before = similar_studies(session, stored.id, plan.study)
@@ -316,7 +318,7 @@ def _freeze_page(visit: SignedIn, stored: StoredStudy, wrong: str = "", typed: s
 
 @router.post("/studies/{study_id}/freeze")
 def freeze_study(visit: Analyst, stored: Draft, sent: Sent) -> Response:
-    """Open the study to people, or to programs in a rehearsal; one of the two must be chosen."""
+    """Freeze and open a study, for people or as a rehearsal; one of the two must be chosen."""
     chosen, service = text(sent, "for"), visit.service
     if chosen not in ("people", "rehearsal"):
         raise Refused("Choose whether people are asked, or the study is a rehearsal.")
@@ -336,14 +338,14 @@ def freeze_study(visit: Analyst, stored: Draft, sent: Sent) -> Response:
 
 @router.get("/studies/{study_id}/roster.csv")
 def roster_template(visit: Analyst, stored: Found) -> Response:
-    """The header of a roster, to be filled in."""
+    """An empty roster with its header, to be filled in."""
     return download(csv_text(roster.columns(_study(visit, stored))), "roster.csv")
 
 
 @router.post("/studies/{study_id}/roster")
 @apart("plans")
 def bring_roster(visit: Analyst, stored: Found, sent: Sent) -> Response:
-    """Put people on the roster of an open study, or give a draft its people: all of the file, or none of it."""
+    """Add a file of people to an open study's roster, or make it a draft's roster: all of it or nothing."""
     if stored.state not in (State.DRAFT, State.OPEN):
         raise NotNow(f"The study is {stored.state}; people can be brought only while it is open.")
     shown = draft_page if stored.state == State.DRAFT else open_page
@@ -357,7 +359,7 @@ def bring_roster(visit: Analyst, stored: Found, sent: Sent) -> Response:
 
 
 def _bring(visit: SignedIn, stored: StoredStudy, file: UploadFile | None) -> None:
-    """Those of a draft replace any before, those of an open study are added, up to as many as the plan is for."""
+    """Replace a draft's roster, or add to that of an open study, up to the number of players in its plan."""
     if file is None:
         raise InputError("No file was chosen. Choose a CSV file first.")
     study = _study(visit, stored)
@@ -381,7 +383,7 @@ def _study(visit: SignedIn, stored: StoredStudy) -> Study:
 
 
 def _read(study: Study, file: UploadFile) -> tuple[roster.People, Mapping[str, str]]:
-    """People, and the addresses of those who have one. Intake reads files by their name's end."""
+    """The people in an uploaded file, and their addresses. It is copied to a .csv file, as intake goes by extension."""
     with tempfile.TemporaryDirectory() as directory:
         path = Path(directory) / "roster.csv"
         with path.open("wb") as copy:
@@ -392,7 +394,7 @@ def _read(study: Study, file: UploadFile) -> tuple[roster.People, Mapping[str, s
 
 @router.post("/studies/{study_id}/links")
 def make_links(visit: Analyst, study_id: str, sent: Sent) -> Response:
-    """Personal links, to be kept at once: they can never be read again."""
+    """New personal links as a file, which must be saved now: they can never be shown again."""
     with visit.writing() as session:
         made = roster.invite(session, study_id, visit.who, again=text(sent, "which") == "all")
     if not made:
@@ -403,14 +405,14 @@ def make_links(visit: Analyst, study_id: str, sent: Sent) -> Response:
 
 @router.get("/studies/{study_id}/disputes.csv")
 def disputes(visit: Analyst, stored: Found) -> Response:
-    """Who says that her features are wrong: ids alone."""
+    """The ids of players who dispute their features."""
     with visit.reading() as session:
         rows = [(player,) for player in roster.disputes(session, stored.id)]
     return download(csv_text((PLAYER,), *rows), "disputes.csv")
 
 
 def read_time(typed: str) -> datetime | None:
-    """A time in UTC as browsers send it, 2026-12-03T18:00; None if nothing was typed."""
+    """Parse a time in UTC as browsers send it, 2026-12-03T18:00; None if empty."""
     if not typed:
         return None
     try:
@@ -423,7 +425,7 @@ def read_time(typed: str) -> datetime | None:
 
 @router.post("/studies/{study_id}/deadline")
 def move_deadline(visit: Analyst, stored: Found, sent: Sent) -> Response:
-    """A deadline, or a later one, while people answer."""
+    """Set or postpone the deadline of an open study."""
     if stored.state != State.OPEN:
         raise NotNow(f"The study is {stored.state}; a deadline is moved only while people can answer.")
     try:
@@ -431,7 +433,7 @@ def move_deadline(visit: Analyst, stored: Found, sent: Sent) -> Response:
         if deadline is None:
             raise InputError("No deadline was given. Give a day and a time.")
         with visit.writing() as session:
-            require_kept(visit.plan(stored.id), deadline)
+            require_early_deadline(visit.plan(stored.id), deadline)
             studies.set_deadline(session, stored.id, visit.who, deadline)
     except InputError as problem:
         return open_page(visit, stored, status=400, wrong=str(problem), typed=text(sent, "until"))
@@ -446,7 +448,7 @@ def close_page(visit: Analyst, stored: Found) -> Response:
 def _close_page(
     visit: SignedIn, stored: StoredStudy, wrong: str | None = None, *, too_few: bool = False
 ) -> Response:
-    """How many have answered, coarsely, of how many the plan counts on; and what was typed, if it is not the name."""
+    """Ask to confirm closing by the study's name, beside the coarse count of answers and the number expected."""
     with visit.reading() as session:
         counts = studies.progress(session, stored)
     return visit.page(
@@ -464,7 +466,7 @@ def _close_page(
 
 @router.post("/studies/{study_id}/close")
 def close(visit: Analyst, stored: Found, sent: Sent) -> Response:
-    """End the answering for good. Whether that can be done tells no more than the study's page does."""
+    """Close a study. A refusal reveals no more than the coarse counts on the study's page."""
     typed = text(sent, "name")
     if stored.state == State.OPEN and typed.split() != stored.name.split():
         return _close_page(visit, stored, wrong=typed)
@@ -480,14 +482,14 @@ def close(visit: Analyst, stored: Found, sent: Sent) -> Response:
 
 
 def _settle(visit: SignedIn, study_id: str) -> Response:
-    """In the background; her page says how far it is."""
+    """Request settling in the background, and show the study's page with its progress."""
     visit.service.settler.ask(study_id)
     return go(f"/studies/{study_id}")
 
 
 @router.post("/studies/{study_id}/settle")
 def settle_again(visit: Analyst, stored: Found) -> Response:
-    """Try again what stopped. What was drawn is not drawn again."""
+    """Retry a settlement that stopped. A draw is never repeated."""
     if stored.state != State.CLOSED:
         return go(f"/studies/{stored.id}")
     with visit.writing() as session:
@@ -497,7 +499,7 @@ def settle_again(visit: Analyst, stored: Found) -> Response:
 
 @router.post("/studies/{study_id}/accept")
 def accept_less(visit: Analyst, study_id: str) -> Response:
-    """Settle although less can be guaranteed for those who answered than was promised."""
+    """Settle with guarantees weaker than promised."""
     with visit.writing() as session:
         studies.accept_less(session, study_id, visit.who)
     return _settle(visit, study_id)
@@ -505,7 +507,7 @@ def accept_less(visit: Analyst, study_id: str) -> Response:
 
 @router.post("/studies/{study_id}/reopen")
 def reopen(visit: Analyst, stored: Found) -> Response:
-    """Take answers again. That the study was closed is forgotten on the disk first: it may be closed once more."""
+    """Reopen a closed study, and remove the record of its closing from the disk, so that it can be closed again."""
     studies.require_closed(stored)
     locations = visit.service.locations
     with locations.settling(stored.id):
@@ -518,7 +520,7 @@ def reopen(visit: Analyst, stored: Found) -> Response:
 
 @router.post("/studies/{study_id}/cancel")
 def cancel(visit: Analyst, stored: Found) -> Response:
-    """End it without a result; everybody who answered is paid her base payment."""
+    """Cancel a study that cannot be settled as promised; everybody who answered gets the base payment."""
     if stored.state == State.CLOSED and (stored.refused or stored.problem):
         cancel_study(visit.service.database, visit.service.locations, stored.id, visit.who)
     return go(f"/studies/{stored.id}")

@@ -1,6 +1,6 @@
-"""A draft's declaration: the wizard's few short forms, and the study file that they come to, which can be uploaded too.
+"""A draft's declaration: the wizard's forms, and the study file that follows from them, which can also be uploaded.
 
-All that is typed is kept, good or bad.
+All input is stored, valid or not.
 """
 
 from __future__ import annotations
@@ -40,9 +40,9 @@ from truthful.study import Study
 
 router = APIRouter()
 MOST_FEATURES = 40
-#: Bytes of a consent document.
+#: The most bytes of a consent document.
 LARGEST_DOCUMENT = 5_000_000
-#: The fields of each step, `#` before those that hold a number. Features come in rows of their own.
+#: The fields of each step, with `#` before numbers. Features have rows of their own.
 TYPED = {
     "question": ("name", "currency", "answer_kind", "response", "#low", "#high", "#levels", "question"),
     "invitation": ("asked_by", "purpose", "contact", "payer", "asker_pays", "delete_after"),
@@ -53,13 +53,13 @@ TYPED = {
     ),
     "costs": ("costs", "#tail", "#scale", "#median", "#sigma", "privacy"),
 }
-#: The same where people answer yes or no, or with a rating, if it is not as for numbers.
+#: The fields of steps that differ for yes-or-no and rating questions.
 OF_SHARES = {
     "people": ("design", "hide_matrix", "features_public"),
     "beliefs": ("predictions", "#share_low", "#share_high", "#sure", "#effect", "#tolerance"),
 }
 ROW = ("name", "kind", "#low", "#high", "levels", "sensitive")
-#: What a choice must be; anything else is its first word.
+#: The possible values of choices; anything else is read as the first.
 CHOICES = {
     "answer_kind": (NUMBER, YES_NO, RATING),
     "design": ("observed", "uniform"),
@@ -74,7 +74,7 @@ CHOICES = {
 
 @router.post("/studies/upload")
 def upload_study(visit: Analyst, sent: Sent) -> Response:
-    """A new draft from a study file, which is kept as it is."""
+    """Create a draft from a study file, which is stored unchanged."""
     try:
         declaration, study = _study_file(sent)
     except InputError as problem:
@@ -86,7 +86,7 @@ def upload_study(visit: Analyst, sent: Sent) -> Response:
 
 
 def _study_file(sent: FormData, typed: str | None = None) -> tuple[str, Study]:
-    """The text of an uploaded study file, or else as it was typed, and the study in it."""
+    """The text of a study file, uploaded or else typed, and the study in it."""
     file = uploaded_file(sent, "file")
     if file is not None:
         try:
@@ -115,7 +115,7 @@ def file_page(visit: Analyst, stored: Found) -> Response:
 
 
 def _file_page(visit: SignedIn, stored: StoredStudy, typed: str | None = None, problem: str = "") -> Response:
-    """The study as the file it is; what was typed in its place, and why that is no study."""
+    """The study file for editing; after an error, the typed text with the problem."""
     return visit.page(
         "analyst/file.html",
         status=400 if problem else 200,
@@ -128,7 +128,7 @@ def _file_page(visit: SignedIn, stored: StoredStudy, typed: str | None = None, p
 
 @router.post("/studies/{study_id}/file")
 def change_file(visit: Analyst, study_id: str, sent: Sent) -> Response:
-    """Change the study by its file: uploaded, or typed."""
+    """Replace the study by an uploaded or typed file."""
     typed = str(sent.get("text", "")).replace("\0", "")
     try:
         declaration, study = _study_file(sent, typed)
@@ -144,7 +144,7 @@ def document_page(visit: Analyst, stored: Draft) -> Response:
 
 
 def _document_page(visit: SignedIn, stored: StoredStudy, problem: str = "", version: str = "") -> Response:
-    """What people consent to: a document of a version, known by its hash."""
+    """The consent document, with its version and hash."""
     with visit.reading() as session:
         kept = studies.document(session, stored.id)
     named = (typed_fields(stored) or _invitation(stored)).get("consent_version", "")
@@ -153,9 +153,9 @@ def _document_page(visit: SignedIn, stored: StoredStudy, problem: str = "", vers
 
 
 def _invitation(stored: StoredStudy) -> Fields:
-    """What a study file says of the invitation."""
-    said: Fields = parse_study(stored.declaration or "").declaration().get("invitation", {})
-    return said
+    """The invitation in a draft's study file."""
+    invitation: Fields = parse_study(stored.declaration or "").declaration().get("invitation", {})
+    return invitation
 
 
 @router.get("/studies/{study_id}/consent")
@@ -169,7 +169,7 @@ def consent_document(visit: Analyst, stored: Found) -> Response:
 
 @router.post("/studies/{study_id}/document")
 def change_document(visit: Analyst, stored: Draft, sent: Sent) -> Response:
-    """Upload a consent document, or another one in its place, or take it away. The study names it by its hash."""
+    """Upload, replace or remove the consent document. The study declares its version and hash."""
     try:
         document = None if text(sent, "do") == "remove" else _document(stored.id, sent)
         version = text(sent, "version") if document is not None else ""
@@ -211,7 +211,7 @@ def _is_text(content: bytes) -> bool:
 def _name_document(
     visit: SignedIn, stored: StoredStudy, document: ConsentDocument | None, version: str
 ) -> None:
-    """Keep a document, and let the study name it; or neither."""
+    """Store a document together with the declaration that names it, in one transaction."""
     sha256 = "" if document is None else document.sha256
     fields = stored.draft.get("fields")
     if isinstance(fields, dict):
@@ -230,7 +230,7 @@ def _name_document(
 
 @router.get("/studies/{study_id}/edit")
 def edit(visit: Analyst, stored: Draft) -> Response:
-    """The first step that is not finished, or the first of all."""
+    """Redirect to the first unfinished step, or to the first step."""
     fields = typed_fields(stored)
     if fields is None:
         return go(f"/studies/{stored.id}/file")
@@ -249,11 +249,11 @@ def edit_step(visit: Analyst, stored: Draft, step: str) -> Response:
 
 @router.post("/studies/{study_id}/edit/{step}")
 def save_step(visit: Analyst, stored: Draft, sent: Sent, step: str) -> Response:
-    """Keep what was typed, good or bad; go on if it is good."""
+    """Store the input of a step, and go on to the next one if it is valid."""
     if step not in STEPS:
         raise Unknown("There is no such step.")
     before = typed_fields(stored) or {}
-    # What the page does not ask for where people answer in this way stays as it is.
+    # Fields that the page does not show for this kind of question keep their values.
     names = TYPED[step] if drafts.kind_of(before) == NUMBER else OF_SHARES.get(step, TYPED[step])
     fields = before | _values(sent, names, visit.locale)
     pressed, here = text(sent, "do"), f"/studies/{stored.id}/edit/{step}"
@@ -288,32 +288,32 @@ def _step_page(
         shown=partial(shown, locale=visit.locale),
         wrong=wrong,
         labels={name: _label_key(step, name, drafts.kind_of(fields)) for name in wrong},
-        **(_even(fields, visit.locale) if step == "people" else {}),
+        **(_even_spread(fields, visit.locale) if step == "people" else {}),
         **({"payers": _payers(visit)} if step == "invitation" else {}),
     )
 
 
 def _wrong(fields: Fields, step: str) -> dict[str, str]:
-    """The fields of a step that are `missing` or hold no `number`; where none is, what the study says of each."""
+    """The errors of a step by field: `missing`, no `number`, or if there are none of these, the study's complaints."""
     if empty := drafts.missing_fields(fields, step):
         return empty
-    said: dict[str, str] = {}
+    sentences: dict[str, str] = {}
     for problem in drafts.complaints(fields, step):
         name = drafts.field_of(problem, fields)
-        said[name] = f"{said[name]} {problem.sentence}" if name in said else problem.sentence
-    return said
+        sentences[name] = f"{sentences[name]} {problem.sentence}" if name in sentences else problem.sentence
+    return sentences
 
 
-#: Fields that are not called as their texts are.
-_CALLED = {"levels": "list", "least_eigenvalue": "spread"}
+#: Fields whose texts have other names.
+_LABEL_NAMES = {"levels": "list", "least_eigenvalue": "spread"}
 
 
 def _label_key(step: str, name: str, kind: str) -> tuple[str, int | None]:
-    """The text that a field is called by, and of a feature's field which feature it is."""
+    """The key of a field's label, and the number of the feature that the field belongs to, if any."""
     feature = re.fullmatch(r"f(\d+)_(\w+)", name)
     bare = feature[2] if feature else name
     if step == "people":
-        return f"analyst.edit.people.{_CALLED.get(bare, bare)}", int(feature[1]) + 1 if feature else None
+        return f"analyst.edit.people.{_LABEL_NAMES.get(bare, bare)}", int(feature[1]) + 1 if feature else None
     of = {YES_NO: "yes_no.", RATING: "rating."}.get(kind, "")
     shares = ("share_low", "share_high", "sure", "effect", "tolerance")
     return f"analyst.edit.{step}.{of if step == 'beliefs' and name in shares else ''}{name}", None
@@ -324,8 +324,8 @@ def _payers(visit: SignedIn) -> list[str]:
         return accounts.payers(session)
 
 
-def _even(fields: Fields, locale: Locale) -> dict[str, str | None]:
-    """How spread out people would be if they were spread evenly, once the features are known; and half of it."""
+def _even_spread(fields: Fields, locale: Locale) -> dict[str, str | None]:
+    """The least eigenvalue of evenly distributed features, and half of it, once the features are declared."""
     if drafts.missing_fields(fields, "people") or drafts.complaints(
         {**fields, "least_eigenvalue": ""}, "people"
     ):
@@ -336,7 +336,7 @@ def _even(fields: Fields, locale: Locale) -> dict[str, str | None]:
 
 
 def _rows(sent: FormData, pressed: str, locale: Locale) -> list[dict[str, str]]:
-    """The features as typed, with one more or one less if that was asked for."""
+    """The features as typed, with one added or removed if that button was pressed."""
     rows: list[dict[str, str]] = [
         _values(sent, ROW, locale, f"f{at}_")
         for at in range(MOST_FEATURES)
@@ -351,7 +351,7 @@ def _values(sent: FormData, names: Iterable[str], locale: Locale, prefix: str = 
 
 
 def _value(typed: str, name: str, locale: Locale) -> str:
-    """A field: a number in plain form if it is one, a choice that there is, levels one a line."""
+    """A field's stored value: numbers in plain form, choices checked, levels one a line."""
     if name.startswith("#"):
         number = read_number(typed, locale) if typed else None
         return typed if number is None else drafts.plain(number)
@@ -363,7 +363,7 @@ def _value(typed: str, name: str, locale: Locale) -> str:
 
 
 def shown(value: str, locale: Locale) -> str:
-    """A number as the reader writes it; what is none, as it was typed."""
+    """A number in the reader's language; other text as typed."""
     if plain_number(value) is None or "e" in value:
         return value
     return value.replace(".", get_decimal_symbol(locale))

@@ -7,7 +7,7 @@ payer. Otherwise nobody is let into it before the operator says who: `truthful a
 import sqlalchemy as sa
 from alembic import op
 
-from truthful.store.audit_log import BEGINNING, SAID, link
+from truthful.store.audit_log import BEGINNING, EVENT_FIELDS, link
 from truthful.store.tables import Moment
 
 revision = "0013"
@@ -69,7 +69,7 @@ def _chain() -> tuple[int, str]:
     bind, last = op.get_bind(), BEGINNING
     rows = bind.execute(sa.select(EVENTS).order_by(EVENTS.c.id)).all()
     for row in rows:
-        said = dict(zip(SAID, (row.time, row.who, row.what, row.whom, row.survey_id), strict=True))
+        said = dict(zip(EVENT_FIELDS, (row.time, row.who, row.what, row.whom, row.survey_id), strict=True))
         last = link(last, said)
         bind.execute(sa.update(EVENTS).where(EVENTS.c.id == row.id).values(hash=last))
     return len(rows), last
