@@ -169,6 +169,8 @@ def test_what_she_says_is_reviewed_and_going_back_never_asks_to_send_again(site:
     view.on("request", lambda request: sent.append(request.method + request.url.rpartition("/")[2]))
     view.goto(f"{site.url}/a/{study.links['p-01']}")
     view.click("form[action$=consent] button")
+    view.locator("form[action$=review]").wait_for()
+    view.wait_for_load_state()  # its scripts have run
     sent.clear()
     note = view.inner_text("form[action$=review]")
     assert ("Noch wird nichts gesendet" in note) is scripts

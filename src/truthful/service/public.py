@@ -169,7 +169,7 @@ def enter(visit: Visitor, study_id: str) -> Response:
     stored = _frozen(visit, study_id)
     with visit.reading() as session:  # strangers must not block writers
         if stored.panel is None or not roster.holds(session, study_id, player):
-            raise Unknown("Nobody of this name is asked.")
+            raise Unknown("Nobody with this id is asked.")
     key = visit.service.locations.links_key(study_id)
     with visit.writing() as session:
         token = roster.enter(session, study_id, player, key)

@@ -283,7 +283,7 @@ def _submission(dialect: str) -> Executable:
 
 
 def _receipt_code() -> str:
-    """What opens a player's answer to her alone: as 7KQ4-M2XD, easy to write down. Forty bits: a try is a request."""
+    """A code such as 7KQ4-M2XD, easy to write down. Forty bits suffice, because each attempt takes a request."""
     letters = b32encode(secrets.token_bytes(5)).decode()
     return f"{letters[:4]}-{letters[4:]}"
 

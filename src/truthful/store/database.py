@@ -224,7 +224,7 @@ class Database:
             found = connection.exec_driver_sql("PRAGMA quick_check(1)").scalar()
             if found != "ok":
                 raise InputError(
-                    f"The database {self.shown} is damaged: {found}. Bring a backup back; nothing was changed."
+                    f"The database {self.shown} is damaged: {found}. Restore a backup; nothing was changed."
                 )
 
     def clean(self) -> bool:

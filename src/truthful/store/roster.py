@@ -283,7 +283,7 @@ def enter(session: Session, study_id: str, player: str, key: bytes) -> str:
     stored = find(session, study_id, lock=True)
     found = session.get(Player, (study_id, player))
     if found is None or stored.panel is None or (found.link is None and stored.state != State.OPEN):
-        raise Unknown("Nobody of this name is asked.")
+        raise Unknown("Nobody with this id is asked.")
     mailed = session.get(Mail, (study_id, player)) is not None
     if mailed or (token := derive_link(found, key)) is None:
         raise Refused("You were sent a personal link. Please use that one.")

@@ -171,7 +171,7 @@ class Seals:
             if (found := self._of(study_id, again=again)[1].get(name)) is not None:
                 return found
         raise Unreadable(
-            f"What people said in study {study_id!r} was sealed with a key that {KEYS_FILE} does not hold. Bring the "
+            f"The answers of study {study_id!r} were sealed with a key that {KEYS_FILE} does not hold. Bring the "
             f"right {str(self.studies)!r} back."
         )
 
@@ -248,7 +248,7 @@ class Seals:
             plain = self.open_own(_about(study_id), json.loads(path.read_text(encoding="utf-8"))["sealed"])
         except (OSError, ValueError, KeyError, TypeError) as problem:
             raise Unreadable(
-                f"The keys of study {study_id!r} cannot be read ({problem}), and what people said cannot without them. "
+                f"The keys of study {study_id!r} cannot be read ({problem}), and without them the answers cannot. "
                 f"Bring {str(path)!r} back from a backup."
             ) from None
         if plain is not None:
@@ -356,5 +356,5 @@ def _tampering(study_id: str) -> Unreadable:
     """The error for a changed row. It does not name the player, because errors are logged."""
     return Unreadable(
         f"What the database holds of somebody in study {study_id!r} is not what was sealed: the row was changed, or is "
-        "another's. Bring a backup back."
+        "another's. Restore a backup."
     )
