@@ -13,9 +13,9 @@ from typing import Any
 import uvicorn
 
 from truthful.service.app import create_app
-from truthful.service.heads import LimitedHeads
 from truthful.service.locations import Settings
 from truthful.service.pages import Service
+from truthful.service.server import LimitedHeads
 
 
 @contextmanager

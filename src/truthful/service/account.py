@@ -1,20 +1,25 @@
-"""The pages of one's own account: second factor and signing out everywhere; and clearing this browser's cookies."""
+"""The pages of one's own account: second factor, signing out everywhere, the log; and clearing this browser's cookies.
+
+Accounts are added and ended, and studies shared with them, by the operator on the command line; analysts see the list.
+"""
 
 from __future__ import annotations
 
-from typing import Annotated
+from typing import Annotated, Any
 from urllib.parse import urlsplit
 
 import segno
 from fastapi import APIRouter, Depends
+from sqlalchemy.orm import Session
 from starlette.responses import Response
 
 from truthful.service.limits import MARK_COOKIE
 from truthful.service.middleware import wait
-from truthful.service.pages import LANGUAGE, Visitor, go
+from truthful.service.pages import LANGUAGE, Visitor, csv_text, download, go
 from truthful.service.signing import (
     ACCOUNT,
     COOKIE,
+    Analyst,
     Field,
     SignedIn,
     cookie_name,
@@ -22,12 +27,16 @@ from truthful.service.signing import (
     leave,
     take_code,
 )
-from truthful.store import accounts, factors
+from truthful.store import accounts, factors, studies
+from truthful.store.audit_log import EVENT_FIELDS, events_of, refused_sign_ins
+from truthful.store.tables import Event
 
 router = APIRouter()
 Anybody = Annotated[SignedIn, Depends(find_signed_in)]
 #: The service's name in an authenticator app.
 SERVICE = "truthful"
+#: The most events on the log's page and in its file.
+PAGE_EVENTS, FILE_EVENTS = 500, 1_000_000
 
 
 @router.get("/account")
@@ -123,3 +132,36 @@ def forget(visit: Visitor) -> Response:
     visit.remove(response, cookie_name(visit.service, MARK_COOKIE))
     visit.remove(response, LANGUAGE)
     return response
+
+
+# Accounts and the log, as analysts see them
+
+
+@router.get("/people")
+def people(visit: Analyst) -> Response:
+    with visit.reading() as session:
+        return visit.page("account/people.html", accounts=accounts.accounts(session))
+
+
+@router.get("/log")
+def log_page(visit: Analyst) -> Response:
+    """The latest events of her studies and her account; below them, refused sign-ins to her account."""
+    with visit.reading() as session:
+        latest, names = _events(session, visit, PAGE_EVENTS)
+        refused = refused_sign_ins(session, visit.who)
+    return visit.page("account/log.html", events=latest, names=names, most=PAGE_EVENTS, refused=refused)
+
+
+@router.get("/log.csv")
+def log_file(visit: Analyst) -> Response:
+    """All of these events with their hashes, as CSV."""
+    with visit.reading() as session:
+        latest, _ = _events(session, visit, FILE_EVENTS)
+        rows = [[getattr(event, name) for name in (*EVENT_FIELDS, "hash")] for event in reversed(latest)]
+    return download(csv_text((*EVENT_FIELDS, "hash"), *rows), "log.csv")
+
+
+def _events(session: Session, visit: SignedIn, most: int) -> tuple[list[Event], dict[str, Any]]:
+    """The events of her studies and her account, the newest first, and the names of her studies."""
+    names = {stored.id: stored.name for stored in studies.everything(session, visit.account)}
+    return events_of(session, visit.who, names, most=most), names

@@ -16,7 +16,7 @@ from starlette.responses import Response
 from starlette.staticfiles import StaticFiles
 
 from truthful.errors import InputError, Refused
-from truthful.service import access, account, analyst, participant, payer, public, signing
+from truthful.service import account, analyst, participant, payer, public, signing
 from truthful.service.limits import Busy, Limits
 from truthful.service.locations import FilesMissing, Settings
 from truthful.service.mailer import Mailer
@@ -47,7 +47,7 @@ def create_app(settings: Settings) -> FastAPI:
     )
     app.state.settings = settings
     # Participants send most requests, so their routes come first; `include_router` would match each route twice.
-    for part in (participant, public, signing, access, account, analyst, payer):
+    for part in (participant, public, signing, account, analyst, payer):
         app.router.routes += part.router.routes
     if settings.oidc is not None:
         from truthful.service import openid  # needs optional packages

@@ -25,13 +25,12 @@ from truthful.files import pretty_json, write_atomically
 from truthful.service.keeping import PRIVATE, SEALED_BOOKS
 from truthful.service.locations import CLOSED, LINKS, FilesMissing, Locations, Settings, SettledElsewhere
 from truthful.store import erasing, studies
+from truthful.store.audit_log import OPERATOR
 from truthful.store.database import Database
 from truthful.store.erasing import Erasure
 from truthful.store.seals import shred
 
 ERASURE_RECORD = "erased.json"
-#: The actor in the audit log of an erasure by command.
-OPERATOR = "command line"
 
 
 def purge(

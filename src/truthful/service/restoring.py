@@ -33,14 +33,11 @@ from truthful.errors import InputError, Refused
 from truthful.files import exclusive, publish_directory, write_atomically
 from truthful.service.backups import FILES, FORMAT, MANIFEST, ROWS, Backup, Envelope, backed_up
 from truthful.service.locations import Settings
-from truthful.store.audit_log import log
+from truthful.store.audit_log import OPERATOR, log
 from truthful.store.database import Database, newest_revision
 from truthful.store.seals import KEY_FILE, VARIABLE, Seals, open_seals
 from truthful.store.tables import LogEnd, Moment
 from truthful.version import __version__
-
-#: The actor of a restore in the audit log.
-OPERATOR = "command line"
 
 
 def restore(path: Path, settings: Settings) -> Backup:

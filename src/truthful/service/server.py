@@ -22,6 +22,7 @@ import numpy as np
 import uvicorn
 from fastapi import FastAPI
 from prometheus_client.multiprocess import mark_process_dead
+from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 from uvicorn.supervisors import Multiprocess
 
 from truthful.errors import InputError, Refused
@@ -30,12 +31,12 @@ from truthful.formatting import command
 from truthful.people import invent
 from truthful.plan import Plan, design
 from truthful.service.app import create_app
-from truthful.service.heads import LimitedHeads
 from truthful.service.locations import LOOPBACK, Locations, Settings
 from truthful.service.monitoring import LOG, METRICS_DIRECTORY, write_log_as
 from truthful.service.rehearsal import demo_study
 from truthful.service.settle_study import freeze
 from truthful.store import accounts, answers, roster, studies
+from truthful.store.audit_log import OPERATOR
 from truthful.store.database import Database
 from truthful.store.tables import Role
 from truthful.study import Study
@@ -128,8 +129,6 @@ def _collect(database: Database, study_id: str, plan: Plan) -> str:
     return links[-1][1]
 
 
-#: The actor in the audit log who makes the first link.
-OPERATOR = "command line"
 ANYWHERE = ("0.0.0.0", "::", "")
 STOPPING = (
     "\nStopping: answers under way are kept, and a settlement under way is finished first. To leave at once, press "
@@ -303,6 +302,31 @@ def _counting_together() -> Iterator[None]:
             yield
         finally:
             del os.environ[METRICS_DIRECTORY]
+
+
+#: The most bytes of a request apart from its body: its address, its headers and chunked encoding.
+LONGEST_HEAD = 65_536
+
+
+class LimitedHeads(HttpToolsProtocol):
+    """uvicorn's HTTP/1.1 protocol with a limit for the head, which it does not have itself."""
+
+    _head = _body = 0
+
+    def data_received(self, data: bytes) -> None:
+        self._body = 0
+        super().data_received(data)
+        self._head += len(data) - self._body
+        if self._head > LONGEST_HEAD and not self.transport.is_closing():
+            self.send_400_response("The head of the request is too long.")
+
+    def on_message_begin(self) -> None:
+        self._head = 0
+        super().on_message_begin()
+
+    def on_body(self, body: bytes) -> None:
+        self._body += len(body)
+        super().on_body(body)
 
 
 class _Server(uvicorn.Server):

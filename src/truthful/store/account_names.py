@@ -10,10 +10,11 @@ import unicodedata
 from collections.abc import Iterable
 
 from truthful.errors import InputError, Refused
+from truthful.store.audit_log import OPERATOR
 
 LONGEST = 100
 #: Names that the audit log uses for events without a signed-in account.
-RESERVED = ("service", "command line", "demo")
+RESERVED = ("service", OPERATOR, "demo")
 #: Letters and marks that are invisible.
 INVISIBLE = re.compile(
     "[\u034f\u115f\u1160\u17b4\u17b5\u180b-\u180f\u2800\u3164\ufe00-\ufe0f\uffa0\U000e0100-\U000e01ef]"

@@ -19,6 +19,8 @@ from sqlalchemy.orm import Session
 
 from truthful.store.tables import Event, LogEnd, RefusedSignIn
 
+#: The actor of whatever is done on the command line.
+OPERATOR = "command line"
 #: The hash that the first event is chained to.
 BEGINNING = "0" * 64
 #: The most refused sign-ins that are kept.
