@@ -36,7 +36,9 @@ MOST = 36
 #: The chance that the bound on lucky guesses fails although nothing but the release is shown.
 FALSE_ALARM = 1e-6
 TIMES = re.compile(
-    r"\d{4}-\d\d-\d\d[ T]|\d{1,2}:\d\d:\d\d(\.\d+)?(\s[AP]M)?|(?<=,)[0-9a-f]{64}$", re.MULTILINE
+    r"\d{4}-\d\d-\d\d[ T]|\d{1,2}:\d\d:\d\d(\.\d+)?(\s[AP]M)?|\w+ \d+, \d{4}, \d{1,2}:\d\d\s[AP]M(?= UTC)"
+    r"|(?<=,)[0-9a-f]{64}$",
+    re.MULTILINE,
 )
 NAME, NUMBER = re.compile(r"p-\d+"), re.compile(r"(?<![\w.-])\d+(?:\.\d+)?(?![\w.-])")
 #: Of so many people one is looked at through her link, too.
