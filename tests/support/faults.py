@@ -71,9 +71,7 @@ class Person:
     def _told(self, browser: httpx2.Client, move: str, **form: str) -> bool:
         """Make a move, with the code that she was told last; whether it was acknowledged."""
         response = browser.post(f"/a/{self.link}/{move}", data=form, headers={"Cookie": f"code={self.code}"})
-        if (
-            response.status_code == 500
-        ):  # the database was away; in any other case nothing of it would be whole
+        if response.status_code == 503:  # the database was away
             raise httpx2.TransportError("A page failed.")
         assert response.status_code in (303, 404, 409), response.text
         self.code = response.cookies.get("code") or self.code
@@ -200,8 +198,8 @@ def _try(analyst: httpx2.Client, path: str, **form: str) -> bool:
         response = analyst.post(path, data=form)
     except httpx2.TransportError:
         return False
-    assert response.status_code in (303, 409), response.text
-    return True
+    assert response.status_code in (303, 409, 503), response.text
+    return response.status_code != 503
 
 
 def require_whole(service: Service, study: Asked, cast: dict[str, Person], seen: set[str]) -> None:
