@@ -8,7 +8,6 @@ import shutil
 import sys
 import tempfile
 from collections.abc import Iterator
-from functools import cache
 from pathlib import Path
 
 # Before NumPy is loaded. There is a worker for every core already: threads of BLAS would only wait for each other.
@@ -17,7 +16,6 @@ os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
 import pyarrow.csv
 import pyarrow.parquet
 import pytest
-import typer.main
 from hypothesis import settings
 from support.commands import Ran, Run
 from support.studies import people, planned, saved_study
@@ -40,9 +38,6 @@ gc.set_threshold(50_000, 20, 20)
 MEMORY = Path("/dev/shm")
 if os.access(MEMORY, os.W_OK) and shutil.disk_usage(MEMORY).free > 4 << 30:
     tempfile.tempdir = os.environ.setdefault("TMPDIR", str(MEMORY))
-
-# A program reads its command line once; here hundreds of commands run in one process.
-typer.main.get_command = cache(typer.main.get_command)
 
 settings.register_profile("truthful", derandomize=True, deadline=None, max_examples=40)
 settings.load_profile("truthful")
