@@ -189,7 +189,7 @@ def test_a_field_without_its_value_is_named(field: str, value: str, step: str, p
     [
         ({"low": "300"}, "question", "response.low is 300, not below high"),
         ({"currency": "dollars"}, "question", "three capital letters"),
-        ({"response": "player"}, "people", "'player' is used twice"),
+        ({"response": "player"}, "question", "'player' is used twice"),
         ({"features": [{"name": "a", "kind": "levels", "levels": "one"}]}, "people", "needs at least two"),
         ({"least_eigenvalue": "0.9"}, "people", "at most 1/3"),
         (
@@ -217,6 +217,7 @@ def test_the_study_s_own_complaints_stand_at_their_step(
     ("change", "field"),
     [
         ({"low": "300"}, "low"),
+        ({"response": "player"}, "response"),
         ({"currency": "dollars"}, "currency"),
         ({"features": [FULL["features"][1], {**FULL["features"][0], "low": "99"}]}, "f1_low"),
         ({"features": [FULL["features"][1], {**FULL["features"][0], "name": "spend"}]}, "f1_name"),
@@ -234,7 +235,7 @@ def test_every_complaint_names_the_field_of_the_form_that_it_is_about(
     change: dict[str, Any], field: str
 ) -> None:
     fields = FULL | change
-    assert [field_of(one, fields) for step in STEPS for one in complaints(fields, step)] == [field]
+    assert [field_of(one) for step in STEPS for one in complaints(fields, step)] == [field]
 
 
 @pytest.mark.parametrize("protects", ["answers", "records"])

@@ -288,19 +288,19 @@ _FIELD_OF = {
     ("costs", "kind"): "costs",
     ("design", "kind"): "design",
     ("privacy", "publish_matrix"): "hide_matrix",
+    ("response", "name"): "response",
 }
 
 
-def field_of(problem: Problem, fields: Fields) -> str:
+def field_of(problem: Problem) -> str:
     """The form field that a problem is about."""
     match problem.location:
         case ("features", int(at), str(name), *_):
             return f"f{at}_{name}"
-        case ("features", *_):
+        case ("features", int(at)):
+            return f"f{at}_name"
+        case () | ("features", *_):
             return "features"
-        case ():
-            named = [repr(feature.get("name", "")) in problem.sentence for feature in fields["features"]]
-            return f"f{len(named) - 1 - named[::-1].index(True)}_name" if any(named) else "features"
         case location:
             where = tuple(map(str, location[:2]))
             return _FIELD_OF.get(where, where[-1])

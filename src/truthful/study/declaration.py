@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from collections import Counter
 from collections.abc import Iterator, Mapping
 from functools import cached_property
 from typing import Annotated, Any, cast
@@ -50,6 +49,7 @@ from truthful.study.sections import (
     UnitBall,
     Word,
     wrong,
+    wrong_at,
 )
 
 # The largest width of a normal prior, as a part of the uniform one's.
@@ -203,14 +203,27 @@ class Declaration(Section):
         return self.encoding.codes(values) * (self.encoding.scale * 2 / (high - low))
 
     def _check_names(self) -> None:
-        taken = Counter([*RESERVED, self.response.name, *(f.name for f in self.features)])
-        taken += Counter(f"{f.name}={level}" for f in self.features for level in f.levels or ())
-        taken += Counter(f"{one}:{other}" for one, other in self.interactions or ())
-        if repeated := [name for name, times in taken.items() if times > 1]:
-            raise ValueError(
-                f"The name {repeated[0]!r} is used twice. The response and every feature need a name of "
-                f"their own; {', '.join(map(repr, RESERVED))} are taken."
+        taken = set(RESERVED)
+        for where, name in self._names():
+            if name in taken:
+                raise wrong_at(
+                    where,
+                    f"The name {name!r} is used twice. The response and every feature need a name of their own; "
+                    f"{', '.join(map(repr, RESERVED))} are taken.",
+                )
+            taken.add(name)
+
+    def _names(self) -> Iterator[tuple[tuple[int | str, ...], str]]:
+        """The names of columns and coefficients, each with where it is declared."""
+        yield ("response", "name"), self.response.name
+        for i, feature in enumerate(self.features):
+            yield ("features", i, "name"), feature.name
+        for i, feature in enumerate(self.features):
+            yield from (
+                (("features", i, "levels"), f"{feature.name}={level}") for level in feature.levels or ()
             )
+        for i, pair in enumerate(self.interactions or ()):
+            yield ("interactions", i), ":".join(pair)
 
     def _check_features(self) -> None:
         if not self.features and not self.intercept:
@@ -236,12 +249,12 @@ class Declaration(Section):
                         f"is given, but design.kind is {self.design.kind!r}. It goes with features that you assign by "
                         "it: say design.kind = 'assigned', or leave it out.",
                     )
-        sensitive = [feature.name for feature in self.features if feature.sensitive]
-        if self.privacy is not None and self.privacy.protects == "answers" and sensitive:
-            raise ValueError(
-                f"Feature {sensitive[0]!r} is sensitive, but privacy.protects = 'answers' publishes sums of features "
-                "as they are. Say protects = 'records', or leave the feature out."
-            )
+            if feature.sensitive and self.privacy is not None and self.privacy.protects == "answers":
+                raise wrong_at(
+                    ("features", i),
+                    f"Feature {feature.name!r} is sensitive, but privacy.protects = 'answers' publishes sums of "
+                    "features as they are. Say protects = 'records', or leave the feature out.",
+                )
 
     def _check_interactions(self) -> None:
         """Check interactions before computing with them: pairs of declared features, each once, and not too many."""
@@ -300,11 +313,12 @@ class Declaration(Section):
                 '= "predictions" takes the mean of features from those who answer, and everybody must be able to check '
                 'it: it needs privacy.protects = "answers" and publish_matrix = true.',
             )
-        for name in (self.response.name, *(feature.name for feature in self.features)):
+        for where, name in self._names():
             if name in RESERVED_ASKED:
-                raise ValueError(
+                raise wrong_at(
+                    where,
                     f"The name {name!r} is taken: where people are asked for predictions, {', '.join(RESERVED_ASKED)} "
-                    "are columns of reports and receipts. Rename it."
+                    "are columns of reports and receipts. Rename it.",
                 )
 
     def _check_shares(self) -> None:

@@ -18,7 +18,7 @@ from pydantic_core import ErrorDetails
 
 from truthful.errors import InputError, InvalidStudy, Problem
 from truthful.study.declaration import Declaration
-from truthful.study.sections import WRONG, Section
+from truthful.study.sections import WRONG, WRONG_AT, Section
 
 
 def _sections(annotation: Any) -> list[type[Section]]:
@@ -78,10 +78,12 @@ def declare(data: Mapping[str, Any], source: str, directory: Path | None = None)
 
 def _problem(detail: ErrorDetails, data: Any) -> Problem:
     kind, context = detail["type"], detail.get("ctx", {})
-    loc = _in_data((*detail["loc"], *context["where"]) if kind == WRONG else detail["loc"], data)
+    loc = _in_data((*detail["loc"], *context["where"]) if kind in (WRONG, WRONG_AT) else detail["loc"], data)
     where = format_location(loc)
     if kind == WRONG:
         return Problem(loc, f"{where}{context['words']}")
+    if kind == WRONG_AT:
+        return Problem(loc, context["words"])
     if kind == "value_error":
         # An error from a distribution that a section built is a whole sentence already.
         return Problem(loc, f"{where}: {context['error']}" if where else str(context["error"]))

@@ -41,6 +41,11 @@ def wrong(where: str | tuple[int | str, ...], words: str, joint: str = " ") -> P
     return PydanticCustomError(WRONG, "{words}", {"where": steps, "words": f"{joint}{words}"})
 
 
+def wrong_at(where: tuple[int | str, ...], sentence: str) -> PydanticCustomError:
+    """An error in a key of a section, said in a sentence of its own."""
+    return PydanticCustomError(WRONG_AT, "{words}", {"where": where, "words": sentence})
+
+
 def _is_number(value: Any) -> bool:
     return isinstance(value, int | float) and not isinstance(value, bool)
 
@@ -96,7 +101,7 @@ NARROWEST = 1e-3
 
 
 #: The type of errors from `wrong`.
-WRONG = "wrong"
+WRONG, WRONG_AT = "wrong", "wrong-at"
 #: Numbers of levels a rating may have; a number with fewer values than this is refused.
 RATING_LEVELS, FEWEST_VALUES = range(3, 11), 11
 

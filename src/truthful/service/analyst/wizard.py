@@ -299,7 +299,7 @@ def _wrong(fields: Fields, step: str) -> dict[str, str]:
         return empty
     sentences: dict[str, str] = {}
     for problem in drafts.complaints(fields, step):
-        name = drafts.field_of(problem, fields)
+        name = drafts.field_of(problem)
         sentences[name] = f"{sentences[name]} {problem.sentence}" if name in sentences else problem.sentence
     return sentences
 
