@@ -106,12 +106,12 @@ def elicit(study: Study, said: Statements) -> ElicitedBeliefs:
     least, most = (0.0, 1.0) if study.kind == "yes-no" else (study.response.low, study.response.high)
     _require_range("mostly", said.mostly, least, most)
     _require_range("average", said.average, least, most)
-    effects, how = _effects(study, said)
+    effects = _effects(study, said)
     if study.shares is not None:
         return _shares(study, said, effects)
     if study.levels is not None:
         return _elicit_with_predictions(study, said, effects)
-    return _numbers(study, said, effects, how)
+    return _numbers(study, said, effects)
 
 
 def _require_range(name: str, ends: Ends | None, least: float, most: float) -> None:
@@ -121,8 +121,8 @@ def _require_range(name: str, ends: Ends | None, least: float, most: float) -> N
         )
 
 
-def _effects(study: Study, said: Statements) -> tuple[dict[str, float], str]:
-    """The most that each feature changes an answer, in its units, and how that was stated."""
+def _effects(study: Study, said: Statements) -> dict[str, float]:
+    """The most that each feature changes an answer, in its units."""
     names = [term.name for term in study.declared.encoding.terms]
     if said.effects is not None:
         if unknown := [name for name in said.effects if name not in names]:
@@ -131,27 +131,26 @@ def _effects(study: Study, said: Statements) -> tuple[dict[str, float], str]:
             raise InputError(
                 f"The effect of {missing[0]!r} is missing. Say what it changes at most: --effect {missing[0]}=…"
             )
-        return {
-            name: abs(check.finite(name, said.effects[name])) for name in names
-        }, "as said of each feature"
+        return {name: abs(check.finite(name, said.effects[name])) for name in names}
     if not names:
-        return {}, ""
+        return {}
     if said.difference is None:
         raise InputError(
             "difference is missing. Say by how much the best-placed person's answer can differ from the "
             "worst-placed one's, or what each feature changes at most (--effect NAME=…)."
         )
-    return dict.fromkeys(names, check.positive("difference", said.difference)), "one feature making all of it"
+    return dict.fromkeys(names, check.positive("difference", said.difference))
 
 
-def _numbers(study: Study, said: Statements, effects: dict[str, float], how: str) -> ElicitedBeliefs:
+def _numbers(study: Study, said: Statements, effects: dict[str, float]) -> ElicitedBeliefs:
     average, sd = _level(said)
     centre, off = sum(average) / 2, (average[1] - average[0]) / 2
     lengths = [_length(term, effects[term.name]) for term in study.declared.encoding.terms]
-    together = max(lengths, default=0.0) if how.startswith("one") else math.hypot(*lengths)
+    # Of a difference between people one feature may make all.
+    together = max(lengths, default=0.0) if said.effects is None else math.hypot(*lengths)
     length = study.declared.encoding.scale * math.hypot(off, together)
     because = {
-        "signal": f"the average may be off by {off:.3g}, and features change answers by up to {_list(effects, how)}",
+        "signal": f"the average may be off by {off:.3g}, and features change answers by up to {_list(effects, said)}",
         "noise_sd": f"answers scatter by {sd:.3g}",
         "centre": f"the average is between {average[0]:.4g} and {average[1]:.4g}",
     }
@@ -187,9 +186,9 @@ def _unit(study: Study, centre: float, response: Ends) -> float:
     )
 
 
-def _list(effects: dict[str, float], how: str) -> str:
-    if how.startswith("one"):
-        return f"{max(effects.values()):.4g}, {how}"
+def _list(effects: dict[str, float], said: Statements) -> str:
+    if effects and said.effects is None:
+        return f"{max(effects.values()):.4g}, one feature making all of it"
     return ", ".join(f"{effect:.3g} ({name})" for name, effect in effects.items()) or "nothing"
 
 

@@ -53,9 +53,13 @@ class TruthfulError(Exception):
 
 
 class InputError(TruthfulError, ValueError):
-    """The input is wrong: a bad value, a bad file, a bad record."""
+    """The input is wrong: a bad value, a bad file, a bad record. `argument` is the name of a value that was passed."""
 
     exit_code = 2
+
+    def __init__(self, *parts: object, argument: str | None = None) -> None:
+        super().__init__(*parts)
+        self.argument = argument
 
 
 @dataclass(frozen=True)

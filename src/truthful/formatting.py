@@ -21,11 +21,15 @@ def command(*words: str | Path) -> str:
 
 def number(value: float, digits: int = 3) -> str:
     """A number in plain digits, at least `digits` of them significant."""
+    return f"{value:,.{decimals(value, digits)}f}"
+
+
+def decimals(value: float, digits: int = 3) -> int:
+    """The decimals with which a number has at least this many significant digits."""
     if value == 0 or not math.isfinite(value):
-        return f"{value:g}"
+        return 0
     rounded = float(f"{abs(value):.{digits - 1}e}")  # 0.9999 is 1.00, not 1.000
-    decimals = max(0, digits - 1 - math.floor(math.log10(rounded)))
-    return f"{value:,.{min(decimals, 12)}f}"
+    return min(max(digits - 1 - math.floor(math.log10(rounded)), 0), 12)
 
 
 def signed_number(value: float, digits: int = 3) -> str:
@@ -34,11 +38,13 @@ def signed_number(value: float, digits: int = 3) -> str:
 
 
 def to_within(value: float, width: float) -> str:
-    """A number as precise as an interval of this width allows: a hundredth of the width still shows."""
-    if not width > 0:
-        return number(value)
-    decimals = 1 - math.floor(math.log10(width / 2))
-    return f"{value:,.{min(max(decimals, 0), 12)}f}"
+    """A number as precise as an interval of this width allows."""
+    return f"{value:,.{decimals_within(value, width)}f}"
+
+
+def decimals_within(value: float, width: float) -> int:
+    """The decimals that an interval of this width allows: a hundredth of the width still shows."""
+    return min(max(1 - math.floor(math.log10(width / 2)), 0), 12) if width > 0 else decimals(value)
 
 
 def interval(value: float, low: float, high: float) -> tuple[str, str, str]:

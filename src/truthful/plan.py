@@ -278,7 +278,8 @@ def design(
     if accuracy_of == "centre" and (study.levels is None or study.features):
         raise InputError(
             "accuracy_of is 'centre': what people expect is found by a pilot, which asks them for predictions "
-            '(beliefs.centre = "predictions") and has no features. Choose coefficients or predictions.'
+            '(beliefs.centre = "predictions") and has no features. Choose coefficients or predictions.',
+            argument="accuracy_of",
         )
     numbers = study.levels is None and study.shares is None
     if numbers:

@@ -454,16 +454,28 @@ def _prior_error(accuracy: Accuracy, study: Study) -> tuple[float, str]:
     return study.response_unit * math.sqrt(prior), known
 
 
+def expected_intervals(promised: Guarantees, study: Study) -> list[tuple[str, float, float | None]]:
+    """Half the width of each interval of a release, and the effect it can detect; for shares of yes in points."""
+    unit = 100 if study.kind == "yes-no" else 1
+    return [
+        (
+            estimate.name if study.features or study.shares is not None else "average answer",
+            unit * estimate.half_width,
+            None if estimate.smallest_effect is None else unit * estimate.smallest_effect,
+        )
+        for estimate in promised.accuracy.numbers or ()
+    ]
+
+
 def precisions_table(
     promised: Guarantees, study: Study
 ) -> tuple[tuple[str, str, str], list[tuple[str, str, str]]]:
     """The widths of a release's intervals, and the effects they can detect: columns, and rows."""
-    yes_no, rows = study.kind == "yes-no", []
-    for one in promised.accuracy.numbers or ():
-        effect = "" if one.smallest_effect is None else number((100 if yes_no else 1) * one.smallest_effect)
-        name = one.name if study.features or study.shares is not None else "average answer"
-        rows.append((name, f"± {number((100 if yes_no else 1) * one.half_width)}", effect))
-    unit = ", points" if yes_no else ""
+    rows = [
+        (name, f"± {number(half_width)}", "" if effect is None else number(effect))
+        for name, half_width, effect in expected_intervals(promised, study)
+    ]
+    unit = ", points" if study.kind == "yes-no" else ""
     return ("estimate", f"95% interval{unit}", f"smallest effect, 80% power{unit}"), rows
 
 

@@ -100,5 +100,6 @@ def require_failure_probability(beta: float) -> None:
     if not LEAST_FAILURE <= check.share("failure_probability", beta) < 0.5:
         raise InputError(
             f"failure_probability is {beta:g}; it must lie between {LEAST_FAILURE:g}, as small as can be computed "
-            "with, and 0.5, where promises are worth nothing."
+            "with, and 0.5, where promises are worth nothing.",
+            argument="failure_probability",
         )

@@ -118,7 +118,9 @@ class AskedSearch(PanelSearch):
             return step * (max(steps, min(bent, shares.levels - 1)) if asked is None else steps)
         width = response.high - response.low
         if asked is not None and not asked <= width:
-            raise InputError(f"lie is {asked:g}; no lie is larger than {width:g}. Give a smaller one.")
+            raise InputError(
+                f"lie is {asked:g}; no lie is larger than {width:g}. Give a smaller one.", argument="lie"
+            )
         return SCALE * (USUAL_LIE if asked is None else asked / width)
 
     def setting(self, alpha: Floats, epsilon: Floats, clip: Floats | None = None) -> AskedSetting:

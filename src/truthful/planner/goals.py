@@ -66,14 +66,17 @@ def require_usual_epsilon(epsilon: float) -> None:
     if not low <= epsilon <= high:
         raise InputError(
             f"epsilon is {epsilon:g}; it must lie between {low:g}, where noise drowns everything, "
-            f"and {high:g}, where nobody is protected."
+            f"and {high:g}, where nobody is protected.",
+            argument="epsilon",
         )
 
 
 def require_absent_share(share: float) -> None:
     """Refuse a share of liars outside [0, 1)."""
     if not 0 <= check.finite("absent_share", share) < 1:
-        raise InputError(f"absent_share is {share!r}; it must be 0 or above, and below 1.")
+        raise InputError(
+            f"absent_share is {share!r}; it must be 0 or above, and below 1.", argument="absent_share"
+        )
 
 
 def require_fitting(study: Study, given: dict[str, Any]) -> None:
@@ -131,7 +134,9 @@ class Goals:
 
     def __post_init__(self) -> None:
         if self.players is not None and check.integer("players", self.players, least=2) > MOST_PLAYERS:
-            raise InputError(f"players is {self.players}; plans are made for up to {MOST_PLAYERS:,}.")
+            raise InputError(
+                f"players is {self.players}; plans are made for up to {MOST_PLAYERS:,}.", argument="players"
+            )
         for name in ("budget", "accuracy", "epsilon", "lie"):
             if getattr(self, name) is not None:
                 check.positive(name, getattr(self, name))

@@ -196,7 +196,10 @@ class Panel:
 
     def __post_init__(self) -> None:
         if not 0 < check.finite("response_share", self.response_share) <= 1:
-            raise InputError(f"response_share is {self.response_share!r}; it must be above 0, and at most 1.")
+            raise InputError(
+                f"response_share is {self.response_share!r}; it must be above 0, and at most 1.",
+                argument="response_share",
+            )
         unknown = self.study.features and self.study.design.kind in ("observed", "covariance")
         if self.roster is None and unknown:
             raise InputError(NO_ROSTER)
@@ -233,7 +236,10 @@ class Panel:
         if self.size is None or players is None:
             return self.size if players is None else players
         if players > self.size:
-            raise InputError(f"players is {players:,}, but there are {self.size:,} people on the roster.")
+            raise InputError(
+                f"players is {players:,}, but there are {self.size:,} people on the roster.",
+                argument="players",
+            )
         return players
 
     def answering(self, players: int) -> int:
@@ -438,7 +444,8 @@ def panel_for(
     if response_share != 1.0:
         raise InputError(
             f"response_share is {response_share!r}, which only plans that protect answers know. Plan for the number of "
-            "people whom you expect to answer."
+            "people whom you expect to answer.",
+            argument="response_share",
         )
     return None
 

@@ -177,7 +177,8 @@ def lie_steps(
     if goals.lie != int(goals.lie) or not 1 <= goals.lie < beliefs.levels:
         raise InputError(
             f"lie is {goals.lie:g}; of {beliefs.levels} answers a lie is from 1 to {beliefs.levels - 1} steps long. "
-            "Give a whole number of them."
+            "Give a whole number of them.",
+            argument="lie",
         )
     return int(goals.lie)
 

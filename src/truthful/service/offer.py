@@ -25,7 +25,7 @@ from truthful.guarantees import Guarantees, Truthfulness
 from truthful.moments import GRID, grid_features, lengths
 from truthful.one_release import OneRelease
 from truthful.plan import Plan
-from truthful.promises import precisions_table, promises
+from truthful.promises import promises
 from truthful.release import Verdict
 from truthful.scoring import PAYMENT_STEPS, round_down
 from truthful.share_release import ShareRelease
@@ -75,10 +75,9 @@ def most_paid(plan: Plan, players: int, promised: Guarantees) -> Decimal:
 
 
 def terms(plan: Plan) -> Shown:
-    """A plan's promises, the widths of its intervals, and its payments to each and to all."""
+    """A plan's promises, and its payments to each and to all."""
     most = most_paid(plan, plan.players, plan.guarantees)
-    intervals = precisions_table(plan.guarantees, plan.study)[1]
-    return {"promises": promises(plan), "intervals": intervals, "pay": pay_range(plan), "most": most}
+    return {"promises": promises(plan), "pay": pay_range(plan), "most": most}
 
 
 def base_payments(plan: Plan, people: Sequence[Features]) -> list[float]:

@@ -131,6 +131,13 @@ def number(value: float, locale: Locale) -> str:
     return str(format_decimal(Decimal(f"{value:.15g}"), format="#,##0.###############", locale=locale))
 
 
+def rounded(value: float, decimals: int, locale: Locale) -> str:
+    """A number with this many decimals."""
+    exact = Decimal(f"{value:.{decimals}f}")
+    pattern = "#,##0" + ("." + "0" * decimals if decimals else "")
+    return str(format_decimal(abs(exact) if exact == 0 else exact, format=pattern, locale=locale))
+
+
 def percent(share: float, locale: Locale, digits: int = 0) -> str:
     pattern = locale.percent_formats[None].pattern.replace(
         "#,##0", "#,##0" + ("." + "#" * digits if digits else "")

@@ -7,17 +7,15 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable
-from decimal import Decimal
 from functools import lru_cache
 from typing import Any
 
 from babel import Locale
-from babel.numbers import format_decimal
 from fastapi import APIRouter
 from starlette.responses import Response
 
 from truthful.charts.estimate_charts import Effect, Forest
-from truthful.formatting import to_within
+from truthful.formatting import decimals_within
 from truthful.guarantees import Guarantees
 from truthful.plan import Plan
 from truthful.promises import promises, released_promises
@@ -28,7 +26,17 @@ from truthful.service.jobs import apart, chart_svg
 from truthful.service.locations import PLAN
 from truthful.service.middleware import KEPT
 from truthful.service.offer import most_paid, terms
-from truthful.service.pages import HTML, SVG, Visit, Visitor, download, go, languages, picture_response
+from truthful.service.pages import (
+    HTML,
+    SVG,
+    Visit,
+    Visitor,
+    download,
+    go,
+    languages,
+    picture_response,
+    rounded,
+)
 from truthful.store import roster, studies
 from truthful.store.studies import Unknown
 from truthful.store.tables import State, StoredStudy
@@ -74,7 +82,7 @@ def shown_results(stored: StoredStudy, plan: Plan, locale: Locale) -> dict[str, 
     centre = None
     if predictions is not None and predictions.centre is not None:
         width = predictions.prediction.high - predictions.prediction.low
-        centre = in_signs(to_within(predictions.centre, width), locale)
+        centre = _within(predictions.centre, width, locale)
     return {
         "found": found,
         "coefficients": _rows(release.coefficients, locale),
@@ -111,7 +119,7 @@ def _rows(
         (
             row.name,
             *(
-                in_signs(to_within(min(max(unit * value, low), high), unit * (row.high - row.low)), locale)
+                _within(min(max(unit * value, low), high), unit * (row.high - row.low), locale)
                 for value in (row.value, row.low, row.high)
             ),
         )
@@ -119,11 +127,9 @@ def _rows(
     ]
 
 
-def in_signs(text: str, locale: Locale) -> str:
-    """A formatted number with the same digits in a language's decimal and thousands signs."""
-    value, digits = Decimal(text.replace(",", "")), len(text.partition(".")[2])
-    pattern = "#,##0" + ("." + "0" * digits if digits else "")
-    return str(format_decimal(abs(value) if value == 0 else value, format=pattern, locale=locale))
+def _within(value: float, width: float, locale: Locale) -> str:
+    """A number as precise as an interval of this width allows."""
+    return rounded(value, decimals_within(value, width), locale)
 
 
 router = APIRouter()

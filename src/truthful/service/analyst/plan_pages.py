@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import math
 from dataclasses import dataclass, replace
-from typing import Any
 from urllib.parse import urlencode
 
 from babel import Locale
@@ -17,9 +16,10 @@ from starlette.responses import Response
 from truthful.agents import ASKED, KINDS, SHARES, Honest
 from truthful.errors import InputError, Refused
 from truthful.files import pretty_json
+from truthful.formatting import decimals
 from truthful.plan import Plan
 from truthful.planner import Infeasible
-from truthful.promises import caveats, wrong_beliefs
+from truthful.promises import caveats, expected_intervals, wrong_beliefs
 from truthful.service import drafts, jobs
 from truthful.service.analyst.study_pages import (
     Draft,
@@ -35,8 +35,7 @@ from truthful.service.analyst.wizard import shown
 from truthful.service.drafts import plain
 from truthful.service.jobs import DraftRoster, PlanArguments, Shares, apart, parse_plan, parse_study
 from truthful.service.offer import terms
-from truthful.service.pages import HTML, SVG, go, picture_response, read_number
-from truthful.service.public import in_signs
+from truthful.service.pages import HTML, SVG, go, picture_response, read_number, rounded
 from truthful.service.signing import Analyst, SignedIn
 from truthful.store import mails, roster, studies
 from truthful.store.audit_log import log
@@ -109,7 +108,7 @@ def _is_sensible(name: str, number: float) -> bool:
 
 def _find_plan(
     stored: StoredStudy, wishes: Wishes, people: DraftRoster | None
-) -> Plan | Infeasible | str | None:
+) -> Plan | InputError | Refused | None:
     """The plan for these goals, or why there is none; without goals, the stored plan."""
     wished = sum(bool(wishes.typed[name]) for name in WISHES)
     if wishes.wrong:
@@ -120,15 +119,13 @@ def _find_plan(
         return None
     try:
         return jobs.make_plan(declaration_of(stored), wishes.asked, people)
-    except Infeasible as answer:
-        return answer
     except (InputError, Refused) as problem:
-        return str(problem)
+        return problem
 
 
 def _answer_wishes(
     visit: SignedIn, stored: StoredStudy, sent: FormData | QueryParams
-) -> tuple[Wishes, Plan | Infeasible | str | None]:
+) -> tuple[Wishes, Plan | InputError | Refused | None]:
     """The goals and their plan, made for the draft's roster if plans may use features.
 
     For shares of yes, accuracy is typed in percentage points.
@@ -164,13 +161,11 @@ def _plan_page(visit: SignedIn, stored: StoredStudy, sent: FormData | QueryParam
         needed=False,
         wishes=wishes,
         infeasible=found if isinstance(found, Infeasible) else None,
-        problem=found if isinstance(found, str) else None,
-        at=next(
-            (name for name in wishes.typed if isinstance(found, str) and found.startswith(f"{name} is")), None
-        ),
+        problem=None if isinstance(found, Plan | Infeasible) else found,
+        at=found.argument if isinstance(found, InputError) and found.argument in wishes.typed else None,
         plan=plan,
         otherwise=plan and (wrong_beliefs(plan) if plan.asked_mechanism is None else caveats(plan)),
-        **({} if plan is None else _shown_terms(plan, visit.locale)),
+        **({} if plan is None else terms(plan) | {"intervals": _intervals(plan, visit.locale)}),
         people=people,
         shares=study.protects == "answers",
         kind=study.kind,
@@ -181,14 +176,16 @@ def _plan_page(visit: SignedIn, stored: StoredStudy, sent: FormData | QueryParam
     )
 
 
-def _shown_terms(plan: Plan, locale: Locale) -> dict[str, Any]:
-    """A plan's terms, with intervals formatted for the reader."""
-    values = terms(plan)
-    rows = [
-        (name, f"± {in_signs(width.removeprefix('± '), locale)}", effect and in_signs(effect, locale))
-        for name, width, effect in values["intervals"]
+def _intervals(plan: Plan, locale: Locale) -> list[tuple[str, str, str]]:
+    """The widths of the intervals to expect, and the effects they can detect."""
+
+    def short(value: float) -> str:
+        return rounded(value, decimals(value), locale)
+
+    return [
+        (name, f"± {short(half_width)}", "" if effect is None else short(effect))
+        for name, half_width, effect in expected_intervals(plan.guarantees, plan.study)
     ]
-    return values | {"intervals": rows}
 
 
 def _asked_before(plan: str, locale: Locale, points: bool) -> dict[str, str]:
@@ -275,13 +272,16 @@ def rehearse_page(visit: Analyst, stored: Found) -> Response:
 
 
 def _rehearsal_page(
-    visit: SignedIn, stored: StoredStudy, typed: dict[str, str], problem: str | None = None
+    visit: SignedIn,
+    stored: StoredStudy,
+    typed: dict[str, str],
+    problem: InputError | Refused | None = None,
 ) -> Response:
     plan = parse_plan(plan_of(stored))
     try:
         runs = jobs.count_studies(plan)
     except Refused as too_large:
-        runs, problem = 0, str(too_large)
+        runs, problem = 0, too_large
     own_facts = plan.study.design.kind in ("observed", "covariance")
     return visit.page(
         "analyst/rehearse.html",
@@ -292,7 +292,7 @@ def _rehearsal_page(
         players=plan.players,
         invented=bool(plan.study.features) and own_facts and plan.roster is None,
         problem=problem,
-        at=_field_of(problem or "", _agent_names(stored)),
+        at=problem.argument if isinstance(problem, InputError) else None,
         typed=typed,
     )
 
@@ -307,7 +307,7 @@ def rehearse(visit: Analyst, stored: Found, sent: Sent) -> Response:
         jobs.simulation_page(plan_of(stored), shares, seed, list_people(visit, stored))
     except (InputError, Refused) as problem:
         typed = {name: str(sent.get(name, ""))[:20] for name in (*others, "seed")}
-        return _rehearsal_page(visit, stored, typed, str(problem))
+        return _rehearsal_page(visit, stored, typed, problem)
     query = {**{name: f"{100 * share:.10g}" for name, share in shares}, "seed": seed}
     return go(f"/studies/{stored.id}/rehearse/report?{urlencode(query)}")
 
@@ -328,13 +328,6 @@ def _agent_names(stored: StoredStudy) -> tuple[str, ...]:
     return tuple(name for name in (*KINDS, *more) if name != Honest.name)
 
 
-def _field_of(problem: str, others: tuple[str, ...]) -> str | None:
-    """The field that a problem with a mix is about, if any."""
-    if problem.startswith("The seed"):
-        return "seed"
-    return next((name for name in others if problem.startswith(f"The share of {name!r}")), None)
-
-
 def read_mix(sent: FormData | QueryParams, locale: Locale, others: tuple[str, ...]) -> tuple[Shares, int]:
     """Parse the share of each kind of agent, typed in percent, and the seed."""
     shares = []
@@ -342,12 +335,16 @@ def read_mix(sent: FormData | QueryParams, locale: Locale, others: tuple[str, ..
         typed = str(sent.get(name, "")).strip()
         percent = read_number(typed, locale) if typed else 0.0
         if percent is None or not 0 <= percent <= 100:
-            raise InputError(f"The share of {name!r} is {typed[:20]!r}; give a number from 0 to 100.")
+            raise InputError(
+                f"The share of {name!r} is {typed[:20]!r}; give a number from 0 to 100.", argument=name
+            )
         if percent:
             shares.append((name, percent / 100))
     if sum(share for _, share in shares) > 1 + 1e-9:
         raise InputError("The shares add up to more than 100. Make some of them smaller.")
     seed = str(sent.get("seed", "")).strip() or "0"
     if not (seed.isascii() and seed.isdecimal() and len(seed) <= 10 and int(seed) < LARGEST_SEED):
-        raise InputError(f"The seed is {seed[:20]!r}; give a whole number from 0 to {LARGEST_SEED - 1:,}.")
+        raise InputError(
+            f"The seed is {seed[:20]!r}; give a whole number from 0 to {LARGEST_SEED - 1:,}.", argument="seed"
+        )
     return tuple(shares), int(seed)
