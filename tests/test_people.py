@@ -32,7 +32,7 @@ from support.serving import (
 from truthful.errors import InputError, Refused
 from truthful.service.settle_study import settle_study
 from truthful.store import accounts, studies
-from truthful.store.account_names import require_name, require_unlike
+from truthful.store.accounts import require_name, require_unlike
 from truthful.store.audit_log import (
     MOST_REFUSED,
     check_chain,

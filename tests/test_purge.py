@@ -30,9 +30,9 @@ from support.serving import (
 from truthful.service import purging
 from truthful.service.keeping import SEALED_BOOKS
 from truthful.service.locations import Settings
+from truthful.service.purging import Unpaid
 from truthful.service.settle_study import cancel_study, freeze
 from truthful.store import audit_log, roster, studies
-from truthful.store.erasing import Unpaid
 from truthful.store.seals import KEYS_FILE
 from truthful.store.studies import NotNow
 from truthful.store.tables import Answer, Due, Mail, Player, Role, State, StoredStudy
