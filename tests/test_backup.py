@@ -201,7 +201,7 @@ def kept(tmp_path_factory: pytest.TempPathFactory) -> Path:
                 json.dumps(
                     [
                         code
-                        for stored in studies.everything(session)
+                        for stored in studies.list_studies(session)
                         for code in codes(session, stored.id).values()
                     ]
                 )

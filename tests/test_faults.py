@@ -49,7 +49,7 @@ def require_recovered(directory: Path) -> None:
     database = settings.open_database()
     service = Service(settings, database, Settler(database, settings.locations))
     with database.reading() as session:
-        (stored,) = studies.everything(session)
+        (stored,) = studies.list_studies(session)
         release = stored.release or ""
     plan = settings.locations.plan(stored.id)
     features, answers, _ = invented(plan, PLAYERS)

@@ -118,7 +118,7 @@ def test_while_an_analyst_asks_for_many_plans_participants_and_other_analysts_ar
         here.signed_in(Role.ANALYST, name).cookies["truthful"] for name in ("the analyst", "another analyst")
     )
     with here.service.database.writing() as session:
-        accounts.share(session, study_id, accounts.named(session, "another analyst"), WHO)
+        accounts.share(session, study_id, accounts.lock_account(session, "another analyst"), WHO)
     go_on = threading.Event()
 
     def slow(*_: object, **__: object) -> Plan:

@@ -158,7 +158,7 @@ def test_the_demo_is_made_once_and_open_to_click_through_with_its_answers_in_pos
         database = Settings(directory, database=url).open_database()
         assert make_demo(database, Locations(directory)) is None
         with database.reading() as session:
-            (stored,) = studies.everything(session)
+            (stored,) = studies.list_studies(session)
             counts = studies.counts(session, stored.id)
         database.close()
     assert demo.said["public_page"].endswith(stored.id)

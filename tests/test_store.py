@@ -97,7 +97,7 @@ def test_upgrading_again_keeps_what_is_there(database: Database) -> None:
         studies.create(session, WHO, {"name": "S"})
     database.upgrade()
     with database.reading() as session:
-        assert [row.name for row in studies.everything(session)] == ["S"]
+        assert [row.name for row in studies.list_studies(session)] == ["S"]
 
 
 @pytest.mark.parametrize("kind", KINDS)
@@ -126,11 +126,11 @@ def _upgrade_old(url: str, directory: Path) -> None:
         ]
         assert [one.whom for one in refused_sign_ins(session)] == ["ada", None]
         assert check_chain(session).broken is None
-        assert [one.id for one in studies.everything(session, accounts.find_by_name(session, "ada"))] == [
+        assert [one.id for one in studies.list_studies(session, accounts.find_by_name(session, "ada"))] == [
             "old"
         ]
         assert (
-            studies.everything(session, accounts.find_by_name(session, "pat")) == []
+            studies.list_studies(session, accounts.find_by_name(session, "pat")) == []
         )  # which of the two is not known
         row = studies.find(session, "old")
         assert (row.state, row.refused, row.accepts_less) == (State.SETTLED, None, False)
@@ -147,7 +147,7 @@ def test_an_error_leaves_nothing_of_its_transaction(database: Database) -> None:
     with pytest.raises(RuntimeError):
         fail()
     with database.reading() as session:
-        assert studies.everything(session) == []
+        assert studies.list_studies(session) == []
 
 
 def test_sqlite_waits_for_the_disk_before_it_says_done(tmp_path: Path) -> None:
@@ -289,7 +289,7 @@ def test_a_draft_goes_with_its_people(database: Database) -> None:
         studies.remove(session, study_id, WHO)
     with database.reading() as session:
         assert roster.size(session, study_id) == 0
-        assert studies.everything(session) == []
+        assert studies.list_studies(session) == []
 
 
 def test_of_many_who_close_at_once_one_succeeds(

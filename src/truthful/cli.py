@@ -270,7 +270,7 @@ def beliefs(
     changed = [*vary(declared, goals)] if goals else []
     if as_json:
         sections = None if found is None else asdict(found)
-        operation.print_json({"elicited": sections, "plans": [one.record() for one in changed]})
+        operation.print_json({"elicited": sections, "plans": [variant.record() for variant in changed]})
         return
     from truthful.show.plan_view import beliefs_view
 
@@ -532,7 +532,7 @@ def pay(
     from truthful.files import write_atomically
     from truthful.settlement import read_bill
 
-    chosen = Kind[choice("--format", kind, tuple(one.name.lower() for one in Kind)).upper()]
+    chosen = Kind[choice("--format", kind, tuple(member.name.lower() for member in Kind)).upper()]
     bill = read_bill(settlement)
     if save.exists():
         raise InputError(f"There is a file {str(save)!r} already. Name another, or move it away.")

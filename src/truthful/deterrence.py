@@ -509,10 +509,10 @@ def amplification(beliefs: Beliefs, r: float, scale: float, curve: Curve) -> flo
 
     γ/∂q/∂y: σ²/v where an answer counts linearly. None where q is flat there.
     """
-    one, small = np.array([r]), np.array([_SMALL * beliefs.radius])
-    gap = ShiftedPeople(beliefs, one, np.zeros(1), small).gaps(curve, scale)
-    u, chance = _posterior(beliefs, one, small, np.zeros(1))
-    moved = _mean(curve, u, chance, one, np.array([scale]))
+    typical, small = np.array([r]), np.array([_SMALL * beliefs.radius])
+    gap = ShiftedPeople(beliefs, typical, np.zeros(1), small).gaps(curve, scale)
+    u, chance = _posterior(beliefs, typical, small, np.zeros(1))
+    moved = _mean(curve, u, chance, typical, np.array([scale]))
     return None if moved[0] < _FLAT * small[0] else float(gap[0] / moved[0])
 
 

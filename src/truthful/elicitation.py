@@ -280,7 +280,7 @@ def earlier_study(study: Study, X: Floats, y: Floats) -> Statements:
 
 def _contrasts(codes: Floats) -> Floats:
     """The difference of each pair of levels."""
-    return np.array([one - other for i, one in enumerate(codes) for other in codes[:i]])
+    return np.array([code - earlier for i, code in enumerate(codes) for earlier in codes[:i]])
 
 
 # How a plan depends on beliefs and costs
@@ -309,11 +309,11 @@ class PlanVariant:
 def vary(study: Study, goals: Mapping[str, Any]) -> Iterator[PlanVariant]:
     """Plan as declared, and with each belief and the costs halved and doubled, where that is possible."""
     yield PlanVariant("as declared", 1.0, study.currency, design(study, **goals))
-    for what, factor, other in _variants(study):
+    for belief, factor, variant in _variants(study):
         try:
-            yield PlanVariant(what, factor, study.currency, design(other, **goals))
+            yield PlanVariant(belief, factor, study.currency, design(variant, **goals))
         except Infeasible:
-            yield PlanVariant(what, factor, study.currency, None)
+            yield PlanVariant(belief, factor, study.currency, None)
 
 
 def _variants(study: Study) -> Iterator[tuple[str, float, Study]]:
@@ -347,8 +347,8 @@ def _scale(record: dict[str, Any], name: str, factor: float) -> dict[str, Any] |
 
 def _times(value: Any, factor: float) -> Any:
     if isinstance(value, Mapping):
-        return {name: factor * one for name, one in value.items()}
-    return [factor * one for one in value] if isinstance(value, list | tuple) else factor * value
+        return {name: factor * entry for name, entry in value.items()}
+    return [factor * entry for entry in value] if isinstance(value, list | tuple) else factor * value
 
 
 # Pilots

@@ -236,7 +236,7 @@ def link_account(
     with _service(directory, url, database) as (settings, session):
         from truthful.store import accounts
 
-        found = accounts.named(session, name)
+        found = accounts.lock_account(session, name)
         role = str(found.role)
         link = f"{settings.origin}/welcome/{accounts.new_link(session, found, OPERATOR)}"
     _tell_link(name, role, link, as_json)
@@ -253,7 +253,7 @@ def remove_account(
     with _service(directory, None, database) as (_, session):
         from truthful.store import accounts
 
-        accounts.end(session, accounts.named(session, name), OPERATOR)
+        accounts.end(session, accounts.lock_account(session, name), OPERATOR)
     print_json({"name": name, "access": False}) if as_json else print(f"{name} has no access any more.")
 
 
@@ -269,14 +269,14 @@ def list_accounts(
 
         rows: list[dict[str, Any]] = [
             {
-                "name": one.name,
-                "role": str(one.role),
-                "password": one.password is not None,
-                "studies": {stored.id: stored.name for stored in studies.everything(session, one)},
+                "name": account.name,
+                "role": str(account.role),
+                "password": account.password is not None,
+                "studies": {stored.id: stored.name for stored in studies.list_studies(session, account)},
             }
-            for one in accounts.accounts(session)
+            for account in accounts.accounts(session)
         ]
-        nobodys = {one.id: one.name for one in studies.without_account(session)}
+        nobodys = {stored.id: stored.name for stored in studies.without_account(session)}
     if as_json:
         print_json({"accounts": rows, "studies_of_nobody": nobodys})
         return

@@ -337,21 +337,21 @@ def read_effects(given: list[str] | None) -> dict[str, float] | None:
     if not given:
         return None
     effects = {}
-    for one in given:
-        name, _, value = one.rpartition("=")
+    for pair in given:
+        name, _, value = pair.rpartition("=")
         try:
             effects[name] = float(value)
         except ValueError:
-            raise InputError(f"--effect is {one!r}. Write a feature and a number, such as age=20.") from None
+            raise InputError(f"--effect is {pair!r}. Write a feature and a number, such as age=20.") from None
     return effects
 
 
 def read_columns(given: list[str] | None) -> dict[str, str]:
     """NAME=HEADER, as often as it is given."""
     columns = {}
-    for one in given or ():
-        name, equals, header = one.partition("=")
+    for pair in given or ():
+        name, equals, header = pair.partition("=")
         if not (name and equals and header):
-            raise InputError(f"--column is {one!r}. Write a name and a header, such as weekly_spend=Q7.")
+            raise InputError(f"--column is {pair!r}. Write a name and a header, such as weekly_spend=Q7.")
         columns[name] = header
     return columns

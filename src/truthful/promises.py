@@ -316,8 +316,8 @@ def _honesty(truth: Truthfulness, study: Study) -> str:
         return ""
     agreed = "the declared beliefs hold" if study.levels is None else "people agree on what to expect"
     pay = money(truth.typical_pay, study.currency, 2 if truth.typical_pay >= 0.1 else None)
-    first, *more = (money(one.costs, study.currency) for one in truth.shading)
-    by = [f"{one.by:.3g}" for one in truth.shading]
+    first, *more = (money(lie.costs, study.currency) for lie in truth.shading)
+    by = [f"{lie.by:.3g}" for lie in truth.shading]
     if study.kind == "yes-no":
         lie, further = "the other answer", ""
     elif study.kind == "rating":
@@ -396,11 +396,12 @@ def _accuracy(promised: Guarantees, plan: Plan) -> Promise:
             f"on average {first.what} off by up to {told(first.average)}, root mean square, and {known}, without "
             f"asking anybody, is off by {told(guess)}. More players or a larger epsilon would help",
         )
-    averages = " and ".join(told(one.average) for one in errors)
-    if any(one.most is None for one in errors):  # a release of an earlier version
-        words = f"on average over studies {'; '.join(one.what for one in errors)} off by {averages}, root mean square"
+    averages = " and ".join(told(error.average) for error in errors)
+    if any(error.most is None for error in errors):  # a release of an earlier version
+        kinds = "; ".join(error.what for error in errors)
+        words = f"on average over studies {kinds} off by {averages}, root mean square"
     else:
-        bounds = [f"{one.what} off by at most {told(one.most or 0.0)}" for one in errors]
+        bounds = [f"{error.what} off by at most {told(error.most or 0.0)}" for error in errors]
         bounds[0] += "" if study.shares is not None else f" (of {_width(plan)})"
         words = f"{'; '.join(bounds)}. On average over studies it is {averages}, root mean square"
     return _promise("accuracy", promised, words)
@@ -552,7 +553,9 @@ def compare_published(plan: Plan) -> tuple[PublishedComparison, ...]:
     def join(threshold: float) -> str:
         return percent(float(study.costs.cdf(threshold)))
 
-    def both(guarantee: str, what: str, function: str, show: Callable[[float], str]) -> PublishedComparison:
+    def comparison(
+        guarantee: str, what: str, function: str, show: Callable[[float], str]
+    ) -> PublishedComparison:
         own = ours[function]
         values = (math.inf if own is None else own, float(getattr(published, function)(theirs)))
         return PublishedComparison(
@@ -560,18 +563,18 @@ def compare_published(plan: Plan) -> tuple[PublishedComparison, ...]:
         )
 
     return (
-        both("privacy", "total ε", "privacy", lambda v: f"{v:.4g}"),
-        both(
+        comparison("privacy", "total ε", "privacy", lambda v: f"{v:.4g}"),
+        comparison(
             "truthfulness",
             "a lie pays up to a change in prediction of",
             "lie_size",
             lambda v: number(unit * v),
         ),
-        both("truthfulness", "and gains at most", "truthfulness", lambda v: money(v, currency)),
-        both("accuracy", "error of coefficients", "accuracy", lambda v: number(unit * math.sqrt(v))),
-        both("participation", "share who gain by joining", "joining_threshold", join),
-        both("budget", "on average at most", "budget", lambda v: money(v, currency)),
-        both("budget", "for certain at most", "budget_cap", lambda v: money(v, currency)),
+        comparison("truthfulness", "and gains at most", "truthfulness", lambda v: money(v, currency)),
+        comparison("accuracy", "error of coefficients", "accuracy", lambda v: number(unit * math.sqrt(v))),
+        comparison("participation", "share who gain by joining", "joining_threshold", join),
+        comparison("budget", "on average at most", "budget", lambda v: money(v, currency)),
+        comparison("budget", "for certain at most", "budget_cap", lambda v: money(v, currency)),
     )
 
 

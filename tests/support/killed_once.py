@@ -66,7 +66,7 @@ def run(settings: Settings, database: Database) -> None:
     service = Service(settings, database, Settler(database, settings.locations))
     service.settler.recover()
     with database.reading() as session:
-        (stored,) = studies.everything(session)
+        (stored,) = studies.list_studies(session)
         asked = roster.size(session, stored.id) > 0
     if stored.state == State.DRAFT:
         freeze(database, settings.locations, stored.id, WHO, rehearsal=False)

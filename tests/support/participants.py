@@ -14,7 +14,7 @@ from starlette.testclient import TestClient
 
 from support.sealed import said
 from support.serving import URL, Asked, Served, code_of, served
-from truthful.store.answers import opened
+from truthful.store.answers import open_answer
 from truthful.store.tables import Answer, Table
 
 GERMAN = "de"
@@ -98,5 +98,5 @@ def everything(here: Served) -> dict[str, list[Any]]:
             for name, table in Table.metadata.tables.items()
         }
         given = session.scalars(select(Answer)).all()
-        spoken = {(row.study_id, row.player): opened(here.service.database.seals, row) for row in given}
+        spoken = {(row.study_id, row.player): open_answer(here.service.database.seals, row) for row in given}
         return held | {"answers": sorted(map(repr, spoken.items()))}

@@ -8,10 +8,10 @@ from sqlalchemy import select, text
 from sqlalchemy.orm import Session
 
 from support.serving import Served
-from truthful.store.answers import ANSWER, OpenedAnswer, code_of, opened, pack
+from truthful.store.answers import ANSWER, OpenedAnswer, code_of, open_answer, pack
 from truthful.store.database import Database
 from truthful.store.seals import Seals, new_secret, seals_of
-from truthful.store.studies import DUE, OpenedDue, opened_due, pack_due
+from truthful.store.studies import DUE, OpenedDue, open_due, pack_due
 from truthful.store.tables import Answer, Due, Player, StoredStudy
 
 
@@ -22,7 +22,7 @@ def keyed(url: str, directory: Path) -> Database:
 
 def said(session: Session, study_id: str, player: str) -> OpenedAnswer | None:
     row = session.get(Answer, (study_id, player))
-    return None if row is None else opened(seals_of(session), row)
+    return None if row is None else open_answer(seals_of(session), row)
 
 
 def say(session: Session, study_id: str, player: str, value: float) -> None:
@@ -33,7 +33,7 @@ def say(session: Session, study_id: str, player: str, value: float) -> None:
 
 
 def due(session: Session, study_id: str, player: str) -> OpenedDue:
-    return opened_due(seals_of(session), session.get_one(Due, (study_id, player)))
+    return open_due(seals_of(session), session.get_one(Due, (study_id, player)))
 
 
 def owe(session: Session, study_id: str, changed: OpenedDue) -> None:

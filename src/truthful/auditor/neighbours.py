@@ -42,11 +42,11 @@ CLIMBS = 3
 STEPS = 60
 
 
-def square_distance(one: Query, other: Query) -> int:
+def square_distance(before: Query, after: Query) -> int:
     """Σ w(k − k')², exactly; in the sup norm the largest (k − k')²."""
-    if one.norm == "sup":
-        return max((a - b) ** 2 for a, b in zip(one.value, other.value, strict=True))
-    return sum(w * (a - b) ** 2 for w, a, b in zip(one.weights, one.value, other.value, strict=True))
+    if before.norm == "sup":
+        return max((a - b) ** 2 for a, b in zip(before.value, after.value, strict=True))
+    return sum(w * (a - b) ** 2 for w, a, b in zip(before.weights, before.value, after.value, strict=True))
 
 
 class Search:
@@ -73,16 +73,16 @@ class Search:
             rows[1, : self._dimension] = rows[0, : self._dimension]
         old, new = (self._crowd + self._statistics(row) for row in rows)
         loss = 0.0
-        for one, other in zip(
+        for query, changed in zip(
             *(self._mechanism.queries(sums, self._beliefs) for sums in (old, new)), strict=True
         ):
-            square = square_distance(one, other)
-            share = isqrt(square << 40) / float(one.sensitivity * 2**20)
+            square = square_distance(query, changed)
+            share = isqrt(square << 40) / float(query.sensitivity * 2**20)
             self.share = max(self.share, share)
-            self.within &= square <= one.sensitivity**2
+            self.within &= square <= query.sensitivity**2
             # What a query declares may not depend on the data either.
-            self.unmoved &= _declaration(one) == _declaration(other)
-            loss += float(one.share) * share
+            self.unmoved &= _declaration(query) == _declaration(changed)
+            loss += float(query.share) * share
         self.unmoved &= unprotected_parts(old, self._mechanism) == unprotected_parts(new, self._mechanism)
         self.tried += 1
         if loss > self._loss:
@@ -130,9 +130,9 @@ def exact_loss(before: Sequence[SpentQuery], after: Sequence[SpentQuery]) -> Fra
     """The largest privacy loss over all possible releases of two neighbours, rounded up minimally."""
     return sum(
         (
-            one.epsilon * _root(square_distance(one.query, other.query)) / one.query.sensitivity
-            for one, other in zip(before, after, strict=True)
-            if one.query.value != other.query.value
+            spent.epsilon * _root(square_distance(spent.query, changed.query)) / spent.query.sensitivity
+            for spent, changed in zip(before, after, strict=True)
+            if spent.query.value != changed.query.value
         ),
         Fraction(0),
     )
@@ -150,7 +150,7 @@ def release_findings(
     """Findings from the worst neighbours on a whole release: its sensitivity, its loss, the sum of its epsilons."""
     before, after = (spent_queries(product, sums, mechanism, beliefs) for sums in worst.neighbours)
     epsilon, loss, queries = mechanism.epsilon, exact_loss(before, after), len(before)
-    spent = sum((one.epsilon for one in before), Fraction(0))
+    spent = sum((spent_query.epsilon for spent_query in before), Fraction(0))
     public = "matrix, count" if mechanism.protects == "answers" else "count"
     what = replaced_part(mechanism)
     return (

@@ -64,11 +64,11 @@ def draw_noise(product: Product, asked: Sequence[SpentQuery], bits: Bits, sample
     """The noise of every query, from as many releases of the same known data as give about `samples` numbers."""
     if not asked:
         return []
-    releases = max(FEWEST_DRAWS, samples // min(len(one.query.value) for one in asked))
+    releases = max(FEWEST_DRAWS, samples // min(len(spent.query.value) for spent in asked))
     drawn = []
     for _ in range(releases):
         answer = product.answer(bits)
-        drawn.append([answer(one.query, one.epsilon) for one in asked])
+        drawn.append([answer(spent.query, spent.epsilon) for spent in asked])
     return noises_of([asked] * releases, drawn)
 
 
@@ -82,12 +82,12 @@ def noises_of(
 def _noise(asked: Sequence[SpentQuery], released: Sequence[Sequence[int]]) -> DrawnNoise:
     k = np.array(
         [
-            [answer - value for answer, value in zip(answers, one.query.value, strict=True)]
-            for one, answers in zip(asked, released, strict=True)
+            [answer - value for answer, value in zip(answers, spent.query.value, strict=True)]
+            for spent, answers in zip(asked, released, strict=True)
         ],
         dtype=object,
     )
-    scales = np.array([float(one.query.sensitivity / one.epsilon) for one in asked])
+    scales = np.array([float(spent.query.sensitivity / spent.epsilon) for spent in asked])
     v = k.astype(np.float64) * np.sqrt(asked[0].query.weights) / scales[:, None]
     norm = asked[0].query.norm
     lengths = np.linalg.norm(v, axis=1, ord=np.inf if norm == "sup" else 2)
@@ -133,7 +133,7 @@ def law_finding(noises: Sequence[DrawnNoise]) -> Finding:
 
 def independence_finding(noises: Sequence[DrawnNoise]) -> Finding:
     """Whether the noises of one release are independent of each other, and each release of the one before."""
-    tests = [_dependence(one, other) for one, other in combinations(noises, 2)]
+    tests = [_dependence(first, second) for first, second in combinations(noises, 2)]
     tests += [_dependence(noise[1:], noise[:-1]) for noise in noises]
     return _finding("independence", "every query of every release has its own noise", chain(*tests))
 
@@ -175,14 +175,14 @@ def _law(noise: DrawnNoise) -> Iterator[PValue]:
     yield "lowest bits", float(stats.chisquare(counts).pvalue)
 
 
-def _dependence(one: DrawnNoise, other: DrawnNoise) -> Iterator[PValue]:
+def _dependence(first: DrawnNoise, second: DrawnNoise) -> Iterator[PValue]:
     """For independent directions u, u', E[uu'ᵀ] = 0, and the variance of an entry is the product of both variances."""
-    N, d, e = len(one.lengths), one.dimension, other.dimension
-    mean = one.directions.T @ other.directions / N
-    yield "directions together", _chi2(N * one.precision * other.precision * np.sum(mean**2), d * e)
+    N, d, e = len(first.lengths), first.dimension, second.dimension
+    mean = first.directions.T @ second.directions / N
+    yield "directions together", _chi2(N * first.precision * second.precision * np.sum(mean**2), d * e)
     # Where lengths are all the same, ranks say nothing, and no noise is drawn at all.
-    stuck = min(np.ptp(one.lengths), np.ptp(other.lengths)) == 0
-    yield "lengths together", 0.0 if stuck else float(stats.spearmanr(one.lengths, other.lengths).pvalue)
+    stuck = min(np.ptp(first.lengths), np.ptp(second.lengths)) == 0
+    yield "lengths together", 0.0 if stuck else float(stats.spearmanr(first.lengths, second.lengths).pvalue)
 
 
 def _chi2(statistic: float, freedom: int) -> float:
@@ -233,27 +233,27 @@ def lower_bound(hits: npt.ArrayLike, other_hits: npt.ArrayLike, draws: int) -> F
         return np.asarray(np.log(least / most))
 
 
-def attack(one: Floats, other: Floats) -> Bound:
+def attack(draws_a: Floats, draws_b: Floats) -> Bound:
     """The best event of the first half of the draws, measured on the second half."""
-    half = len(one) // 2
-    feature, threshold, above, swapped = _best_event(one[:half], other[:half])
+    half = len(draws_a) // 2
+    feature, threshold, above, swapped = _best_event(draws_a[:half], draws_b[:half])
     hits, other_hits = (
         int(np.count_nonzero((feature(draws[half : 2 * half]) > threshold) == above))
-        for draws in ((other, one) if swapped else (one, other))
+        for draws in ((draws_b, draws_a) if swapped else (draws_a, draws_b))
     )
     return Bound(float(lower_bound(hits, other_hits, half)), hits, other_hits, half)
 
 
-def _best_event(one: Floats, other: Floats) -> tuple[Feature, float, bool, bool]:
+def _best_event(draws_a: Floats, draws_b: Floats) -> tuple[Feature, float, bool, bool]:
     """The event, a feature above a threshold (or not), that best distinguishes the one data set (or the other)."""
     best, found = None, -np.inf
-    for feature in (*_scores(one, other), *_off_grid(one)):
-        a, b = feature(one), feature(other)
+    for feature in (*_scores(draws_a, draws_b), *_off_grid(draws_a)):
+        a, b = feature(draws_a), feature(draws_b)
         thresholds = np.unique(np.quantile(np.concatenate([a, b]), THRESHOLDS))
         above = [np.array([np.count_nonzero(values > t) for t in thresholds]) for values in (a, b)]
         for is_above, swapped in choices((True, False), repeat=2):
-            counts = above if is_above else [len(one) - count for count in above]
-            bounds = lower_bound(counts[swapped], counts[not swapped], len(one))
+            counts = above if is_above else [len(draws_a) - count for count in above]
+            bounds = lower_bound(counts[swapped], counts[not swapped], len(draws_a))
             at = int(np.argmax(bounds))
             if best is None or bounds[at] > found:
                 best, found = (feature, float(thresholds[at]), is_above, swapped), bounds[at]
@@ -261,24 +261,24 @@ def _best_event(one: Floats, other: Floats) -> tuple[Feature, float, bool, bool]
     return best
 
 
-def _scores(one: Floats, other: Floats) -> Iterator[Feature]:
+def _scores(draws_a: Floats, draws_b: Floats) -> Iterator[Feature]:
     """Likelihood ratios of noise that falls off with its length, with centres and scales learned from the draws.
 
     They are for all estimates together and for each alone; and each one's length, for noise whose scale reveals data.
     """
-    centres, others = np.median(one, axis=0), np.median(other, axis=0)
-    spreads = np.linalg.norm(one - centres, axis=2).mean(axis=0)
+    centres_a, centres_b = np.median(draws_a, axis=0), np.median(draws_b, axis=0)
+    spreads = np.linalg.norm(draws_a - centres_a, axis=2).mean(axis=0)
     scales = np.where(spreads > 0, spreads, 1.0)  # a constant feature decides at once, or says nothing
 
-    def each(draws: Floats) -> Floats:
-        lengths = [np.linalg.norm(draws - centre, axis=2) for centre in (others, centres)]
+    def ratios(draws: Floats) -> Floats:
+        lengths = [np.linalg.norm(draws - centre, axis=2) for centre in (centres_b, centres_a)]
         return np.asarray((lengths[0] - lengths[1]) / scales)
 
-    yield lambda draws: np.asarray(each(draws).sum(axis=1))
-    for place in range(one.shape[1]):
+    yield lambda draws: np.asarray(ratios(draws).sum(axis=1))
+    for place in range(draws_a.shape[1]):
 
         def ratio(draws: Floats, place: int = place) -> Floats:
-            return np.asarray(each(draws)[:, place])
+            return np.asarray(ratios(draws)[:, place])
 
         def length(draws: Floats, place: int = place) -> Floats:
             return np.asarray(np.linalg.norm(draws[:, place], axis=1))
@@ -286,9 +286,9 @@ def _scores(one: Floats, other: Floats) -> Iterator[Feature]:
         yield from (ratio, length)
 
 
-def _off_grid(one: Floats) -> Iterator[Feature]:
+def _off_grid(draws_a: Floats) -> Iterator[Feature]:
     """Near 0, and not a multiple of 2^-exponent: floats near 0 are dense, but 1 + v near 0 is coarse."""
-    scale = float(np.abs(one[:, 0, 0]).mean())
+    scale = float(np.abs(draws_a[:, 0, 0]).mean())
     shift = -int(np.floor(np.log2(scale))) if scale > 0 else 0
     for exponent, window in choices(range(20, 64, 3), (0.1, 0.3, 1.0)):
 

@@ -406,7 +406,7 @@ def randomness_finding(product: Product, plan: Plan, seed: int) -> Finding:
     """Whether a draw follows from the statistics and from a full-length key of the operating system's bytes."""
     reports = invented_reports(plan, seed)
     changed = _with_another(plan, reports, 2)
-    one, same, other, next_to, rehearsed, again = (
+    first, same, restarted, changed_draw, rehearsed, again = (
         _draw_from_bytes(product, plan, *given)
         for given in (
             (reports, seed, None),
@@ -418,13 +418,13 @@ def randomness_finding(product: Product, plan: Plan, seed: int) -> Finding:
         )
     )
     complaints = {
-        "chance that is not the operating system's": one.draw.answers != same.draw.answers,
+        "chance that is not the operating system's": first.draw.answers != same.draw.answers,
         # At a scale of 2^30 steps, a part of two noises agrees by chance once in 2^30.
-        "chance that a restarted program repeats": any(map(eq, one.noise, other.noise)),
-        "noise that other reports have too": any(map(eq, one.noise, next_to.noise)),
-        f"a key of fewer than {KEY_BITS} random bits": not one.keys or not other.keys,
+        "chance that a restarted program repeats": any(map(eq, first.noise, restarted.noise)),
+        "noise that other reports have too": any(map(eq, first.noise, changed_draw.noise)),
+        f"a key of fewer than {KEY_BITS} random bits": not first.keys or not restarted.keys,
         "a rehearsal that its seed does not repeat": rehearsed.draw != again.draw,
-        "a real draw marked as a rehearsal": any(found.rehearsal for found in (one, same, other)),
+        "a real draw marked as a rehearsal": any(found.rehearsal for found in (first, same, restarted)),
         "a rehearsal not marked as one": not (rehearsed.rehearsal and again.rehearsal),
     }
     faults = [complaint for complaint, holds in complaints.items() if holds]
@@ -436,7 +436,7 @@ def randomness_finding(product: Product, plan: Plan, seed: int) -> Finding:
         or "the same bytes and reports give the same draw, others another; rehearsals are marked",
         confidence="certain, for these six",
         passed=not faults,
-        figures={"keys": one.keys},
+        figures={"keys": first.keys},
     )
 
 

@@ -267,20 +267,20 @@ def _weigh(
     terms = len(law.series)
     if law.decay == 0 and terms == 0:
         return
-    logs, one, two, v = work[0, :n], work[1, :n], work[2, :n], work[3, :n]
+    logs, b1, b2, v = work[0, :n], work[1, :n], work[2, :n], work[3, :n]
     for j in range(n):
         z = y - r * law.radius * x[j]
         logs[j] = -law.decay * z * z
     if terms:
         for j in range(n):
-            v[j], one[j], two[j] = 2 * (2 * x[j] * x[j] - 1), 0.0, 0.0
+            v[j], b1[j], b2[j] = 2 * (2 * x[j] * x[j] - 1), 0.0, 0.0
         for k in range(terms - 1, 0, -1):
             for j in range(n):
-                new = law.series[k] + v[j] * one[j] - two[j]
-                two[j] = one[j]
-                one[j] = new
+                new = law.series[k] + v[j] * b1[j] - b2[j]
+                b2[j] = b1[j]
+                b1[j] = new
         for j in range(n):
-            logs[j] += law.series[0] + v[j] / 2 * one[j] - two[j]
+            logs[j] += law.series[0] + v[j] / 2 * b1[j] - b2[j]
     for j in range(n):
         weight[j] *= _exponential(logs[j])
 
@@ -420,8 +420,8 @@ def _mean(
         return math.nan
     for cut in cuts:
         _sharp(low, high, cut, r, y, law, rules, work, sums)
-        mean, other = sums[1] / sums[0], sums[3] / sums[2]
-        if abs(mean - other) <= _TOLERANCE and abs(sums[2] / sums[0] - 1) <= _MASS_TOLERANCE:
+        mean, mean_again = sums[1] / sums[0], sums[3] / sums[2]
+        if abs(mean - mean_again) <= _TOLERANCE and abs(sums[2] / sums[0] - 1) <= _MASS_TOLERANCE:
             upper = _bump_integral(c, low, high, s, r, y, law, rules, cut, work)
             lower = _bump_integral(-c, low, high, s, r, y, law, rules, cut, work)
             return float(R * (mean + (lower - upper) / sums[0]))

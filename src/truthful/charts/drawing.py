@@ -357,7 +357,7 @@ class Labels:
         inside = self._axes.bbox
         if not (inside.x0 <= box.x0 and box.x1 <= inside.x1 and inside.y0 <= box.y0 and box.y1 <= inside.y1):
             return False
-        if any(box.overlaps(other) for other in self._taken):
+        if any(box.overlaps(taken) for taken in self._taken):
             return False
         points = np.concatenate(self._lines) if self._lines else np.empty((0, 2))
         hit = (points > box.p0) & (points < box.p1)

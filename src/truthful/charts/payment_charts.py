@@ -206,7 +206,7 @@ class PaymentLines:
         between: dict[str, Any] = {"color": GREY, "linestyle": "-", "linewidth": 1.2}
         looks = [LOWEST, *([between] * (len(self.lines) - 2)), HIGHEST]
         # Grey ones below the others.
-        drawn = sorted(zip(self.lines, looks, strict=True), key=lambda one: one[1] is not between)
+        drawn = sorted(zip(self.lines, looks, strict=True), key=lambda pair: pair[1] is not between)
         for line, look in drawn:
             axes.plot(self.along, line.payments, **look)
             labels.avoid(self.along.tolist(), line.payments.tolist())

@@ -82,7 +82,7 @@ class EarningsChart:
     @property
     def rows(self) -> list[Earnings]:
         """The kinds of whom somebody took part."""
-        return [one for one in self.kinds if math.isfinite(one.payment.value)]
+        return [kind for kind in self.kinds if math.isfinite(kind.payment.value)]
 
     title = "What honest people and liars earned"
 
@@ -93,8 +93,8 @@ class EarningsChart:
     def describe(self) -> str:
         """The chart in words."""
         said = "; ".join(
-            f"{one.agent}: paid {_describe(one.payment)} each, {_describe(one.gain)} over the truth"
-            for one in self.rows
+            f"{row.agent}: paid {_describe(row.payment)} each, {_describe(row.gain)} over the truth"
+            for row in self.rows
         )
         return f"Means in {self.currency} with 95% intervals. {said}."
 
@@ -105,16 +105,16 @@ class EarningsChart:
             place = (left, 0.5 / height, wide, ROW * len(self.rows) / height)
             axes = figure.add_axes(place)
             axes.set_title(f"{words}, {self.currency}")
-            self._panel(axes, [getattr(one, name) for one in self.rows])
+            self._panel(axes, [getattr(row, name) for row in self.rows])
             if name == "gain":
                 axes.axvline(0, color=GREY, linewidth=1.2)
                 axes.set_xlabel("more than the truth would", labelpad=4)
 
     def _panel(self, axes: Axes, means: Sequence[Measurement]) -> None:
-        spreads = [SURELY * one.error if math.isfinite(one.error) else 0.0 for one in means]
-        ends = [one.value + sign * off for one, off in zip(means, spreads, strict=True) for sign in (-1, 1)]
+        spreads = [SURELY * mean.error if math.isfinite(mean.error) else 0.0 for mean in means]
+        ends = [mean.value + sign * off for mean, off in zip(means, spreads, strict=True) for sign in (-1, 1)]
         # Where all are the same, a thousandth of a payment is still a difference to look at.
-        least = 1e-3 * max(abs(one.payment.value) for one in self.rows)
+        least = 1e-3 * max(abs(row.payment.value) for row in self.rows)
         room = max(0.08 * (max(ends) - min(ends)), least, 1e-9)
         axes.set_xlim(min(ends) - room, max(ends) + room)
         axes.set_ylim(len(means), 0)
@@ -122,11 +122,11 @@ class EarningsChart:
         drawing.hide_left(axes)
         axes.locator_params(axis="x", nbins=3)
         drawing.label_ticks(axes.xaxis, max(ends) - min(ends) + 2 * room)
-        for row, (kind, one, off) in enumerate(zip(self.rows, means, spreads, strict=True)):
+        for row, (kind, mean, off) in enumerate(zip(self.rows, means, spreads, strict=True)):
             words = drawing.shorten(kind.agent, LONGEST_LABEL)
             axes.annotate(words, (0, row + 0.3), xycoords=("axes fraction", "data"), va="center", bbox=CLEAR)
-            axes.plot([one.value - off, one.value + off], [row + 0.72] * 2, color=BLUE, linewidth=2.4)
-            axes.plot(one.value, row + 0.72, "o", color=BLUE, markersize=6.5)
+            axes.plot([mean.value - off, mean.value + off], [row + 0.72] * 2, color=BLUE, linewidth=2.4)
+            axes.plot(mean.value, row + 0.72, "o", color=BLUE, markersize=6.5)
 
 
 def _describe(found: Measurement) -> str:

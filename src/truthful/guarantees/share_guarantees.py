@@ -66,12 +66,12 @@ def error_bounds(
     squares = error, of_people, None if effects is None else float(effects.item())
     if not (precise and math.isfinite(error)):
         return ErrorBounds(squares, (math.inf, math.inf, None), ())
-    one = accuracy.at(alpha=float(s.alpha[0]), epsilon=float(s.answers_epsilon[0]))
+    setting = accuracy.at(alpha=float(s.alpha[0]), epsilon=float(s.answers_epsilon[0]))
     coefficients, of_people = (
-        error_quantile(study, one, noise, predictions) for predictions in (False, True)
+        error_quantile(study, setting, noise, predictions) for predictions in (False, True)
     )
     quantiles = coefficients, of_people, effect_quantile(study, s, noise)
-    return ErrorBounds(squares, quantiles, precisions(study, one, noise))
+    return ErrorBounds(squares, quantiles, precisions(study, setting, noise))
 
 
 def share_setting(

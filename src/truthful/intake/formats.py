@@ -419,10 +419,12 @@ def _read_statistics(path: Path, sheet: str, columns: tuple[str, ...], numbers: 
     values: dict[str, Sequence[Any]] = {name: found[name] for name in wanted}
     for name in wanted:
         if about.readstat_variable_types[name] == "float":  # 4-byte: 0.1 is the nearest of these to 0.1
-            values[name] = [None if one is None else float(str(np.float32(one))) for one in values[name]]
+            values[name] = [
+                None if value is None else float(str(np.float32(value))) for value in values[name]
+            ]
         labels = about.variable_value_labels.get(name, {})
         if labels and name not in numbers:
-            values[name] = [labels.get(one, one) for one in values[name]]
+            values[name] = [labels.get(value, value) for value in values[name]]
     return Sheet(about.column_names, [values.get(name, ()) for name in about.column_names], 1)
 
 

@@ -68,9 +68,9 @@ class LevelCounts:
         return cls(
             {name: np.zeros(size, dtype=np.int64) for name, size in sizes.items()},
             {
-                (one, other): np.zeros((sizes[one], sizes[other]), dtype=np.int64)
-                for one, other in combinations(sizes, 2)
-                if sizes[one] * sizes[other] <= MOST_CELLS
+                (first, second): np.zeros((sizes[first], sizes[second]), dtype=np.int64)
+                for first, second in combinations(sizes, 2)
+                if sizes[first] * sizes[second] <= MOST_CELLS
             },
         )
 
@@ -78,8 +78,8 @@ class LevelCounts:
         """Count people with levels at these places, all valid."""
         for name, counts in self.levels.items():
             counts += np.bincount(values[name], minlength=len(counts))
-        for (one, other), table in self.pairs.items():
-            cells = values[one] * table.shape[1] + values[other]
+        for (first, second), table in self.pairs.items():
+            cells = values[first] * table.shape[1] + values[second]
             table += np.bincount(cells, minlength=table.size).reshape(table.shape)
 
     def __add__(self, other: LevelCounts) -> LevelCounts:
@@ -242,7 +242,7 @@ def read_players(source: Any, columns: Mapping[str, str] | None = None) -> list[
                 )
             players += ids.to_pylist()
     if len(set(players)) < len(players):
-        again = next(one for one, times in Counter(players).items() if times > 1)
+        again = next(player for player, times in Counter(players).items() if times > 1)
         raise InputError(f"In {found.where}, player {again!r} stands twice. Leave one of the rows out.")
     return players
 

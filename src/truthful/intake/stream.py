@@ -80,7 +80,7 @@ def _headers(names: Sequence[str], columns: Mapping[str, str], known: Sequence[s
             )
     headers = {name: columns.get(name, name) for name in names}
     for name, header in headers.items():
-        others = [other for other in headers if other != name and headers[other] == header]
+        others = [column for column in headers if column != name and headers[column] == header]
         if others:
             raise InputError(
                 f"Column {header!r} is given for {quote_names([name, *others])}. Give each its own."

@@ -260,10 +260,10 @@ def solve_asked_for(study: Study, goals: Goals, players: int, panel: Panel) -> A
     for shortening in SHORTENINGS if study.features else SHORTENINGS[:1]:
         for ratio in CENTRE_RATIOS if goals.accuracy_of == "centre" else RATIOS:
             search = AskedSearch(study, goals, panel, players, shortening, ratio / RATIO_UNIT)
-            if (one := search.least()) is not None:
-                found.append((one, search))
+            if (least := search.least()) is not None:
+                found.append((least, search))
         if not found:
             return None
-    one, search = min(found, key=lambda pair: pair[0][0])
-    best = search.closer(one)
+    least, search = min(found, key=lambda pair: pair[0][0])
+    best = search.closer(least)
     return best if best.error < goals.prior_error(study) else None

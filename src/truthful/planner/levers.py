@@ -74,7 +74,9 @@ def worth_changing(study: Study, goals: Goals) -> bool:
 def levers(problem: Infeasible, study: Study, goals: Goals, panel: Panel | None) -> Iterator[Remedy]:
     """Remedies from levers that make the goals feasible with the given players."""
     fewer = (
-        remedy for one in _fewer_features(study, goals, panel) if (remedy := _pull(one, study, goals, panel))
+        remedy
+        for lever in _fewer_features(study, goals, panel)
+        if (remedy := _pull(lever, study, goals, panel))
     )
     yield from filter(None, (next(fewer, None),))
     for lever in (
@@ -197,7 +199,7 @@ def _rough_error(study: Study, goals: Goals, panel: Panel | None) -> float:
     goals = replace(goals, panel=panel)
     choice = Choice(alpha, 0.5, study.beliefs.radius)
     terms = [Terms(study, goals, players, name) for name in candidates(study, goals)]
-    return min(one.rough_error(choice, epsilon).item() for one in terms)
+    return min(way.rough_error(choice, epsilon).item() for way in terms)
 
 
 def _leave_out(record: Record, study: Study, left: list[str]) -> None:
@@ -240,13 +242,13 @@ def _fewer_levels(study: Study, panel: Panel | None) -> Iterator[Lever]:
     # The pair of levels that fewest people have.
     pairs = [(f, a, b) for f in many for a, b in combinations((f.levels or ())[::-1], 2)]
     rarest = min(
-        pairs, key=lambda one: (sum(count(one[0].name, x) for x in one[1:]), -len(one[0].levels or ()))
+        pairs, key=lambda pair: (sum(count(pair[0].name, x) for x in pair[1:]), -len(pair[0].levels or ()))
     )
     (b, a), name = rarest[1:], rarest[0].name
     joined = f"{a} or {b}"
 
     def edit(record: Record) -> None:
-        feature = next(one for one in record["features"] if one["name"] == name)
+        feature = next(section for section in record["features"] if section["name"] == name)
         feature["levels"] = [joined if x == a else x for x in feature["levels"] if x != b]
         for table in ("centre", "expected"):
             declared = record["beliefs"].get(table)
@@ -276,7 +278,7 @@ def _answers_alone(study: Study) -> Iterator[Lever]:
 
 def _smaller_range(problem: Infeasible, study: Study, goals: Goals) -> Iterator[Lever]:
     """Shrink the range of answers: errors are in proportion to it, if nothing is declared in raw units."""
-    best = next((one.value for one in problem.remedies if one.goal == "accuracy"), None)
+    best = next((remedy.value for remedy in problem.remedies if remedy.goal == "accuracy"), None)
     if goals.accuracy is None or best is None or study.kind != "number":
         return
     low, high = study.response.low, study.response.high

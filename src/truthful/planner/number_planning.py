@@ -124,7 +124,7 @@ class NumberSolution(Solution):
 
     def record(self) -> dict[str, Any]:
         """The goals, and what each estimator would have given."""
-        return {**super().record(), "compared": [one._summary() for one in (self, *self.others)]}
+        return {**super().record(), "compared": [solution._summary() for solution in (self, *self.others)]}
 
     def _summary(self) -> dict[str, Any]:
         finite = math.isfinite(self.cost)
@@ -247,10 +247,10 @@ def _more_accurate(terms: Terms) -> Terms | None:
     choice, most = _choice(terms, at), EPSILON_RANGE[1]
     if not float(terms.rough_error(choice, most).item()) > terms.largest_error * (1 - NEARLY):
         return None
-    other = _least_error(terms, choice, most)
-    if other is None or not float(other.rough_error(choice, most).item()) < terms.largest_error:
+    best = _least_error(terms, choice, most)
+    if best is None or not float(best.rough_error(choice, most).item()) < terms.largest_error:
         return None
-    return other
+    return best
 
 
 def _least_error(terms: Terms, choice: Choice, epsilon: float) -> Terms | None:
@@ -607,9 +607,9 @@ def frontier(study: Study, goals: Goals, players: int, budgets: Sequence[float])
             break  # No smaller budget buys what a larger one cannot.
         found.append(best)
     bought: list[Purchase] = []
-    for one in reversed(found):
+    for solution in reversed(found):
         # A larger budget buys at least what a smaller one does, even where its search did a little worse.
-        better = not bought or one.rmse < bought[-1].error
-        bought.append(Purchase(one.rmse, one.epsilon) if better else bought[-1])
+        better = not bought or solution.rmse < bought[-1].error
+        bought.append(Purchase(solution.rmse, solution.epsilon) if better else bought[-1])
     none = [None] * (len(budgets) - len(bought))
     return tuple(map(FrontierPoint, budgets, [*none, *bought]))

@@ -352,27 +352,29 @@ class Panel:
                 continue
             worst = people if found[0, 0] > most[0, 0] else worst
             most = np.maximum(most, found)
-        one = everybody
+        drawn = everybody
         if worst is not None:
-            one = self._with_effects(geometry(X[worst], transform, norm=norm), X[worst], transform)
+            drawn = self._with_effects(geometry(X[worst], transform, norm=norm), X[worst], transform)
         lengths, tau = everybody.people
         # People whose study might be refused at settlement get no promise.
         (noise, noise_p), (sampling, sampling_p) = (np.where(untold, np.inf, most[:2]) * SPARE).tolist()
         grown, grown_p = (
             Largest(top.ranks, top.sums * max(1.0, SPARE * most / float(top.sums[1])))
-            for top, most in zip(one.influence, most[2].tolist(), strict=True)
+            for top, most in zip(drawn.influence, most[2].tolist(), strict=True)
         )
         return replace(
-            one,
+            drawn,
             players=n,
             noise=(noise, noise_p),
             sampling=(sampling, sampling_p),
             influence=(grown, grown_p),
             people=(lengths, tau * (len(X) / n)),
             matrices=everybody.matrices_of(n),
-            worst=one.worst * SPARE_WORST if self.study.shares or self.study.levels else one.worst,
+            worst=drawn.worst * SPARE_WORST if self.study.shares or self.study.levels else drawn.worst,
             # All effects get the same slack for the chance of who is drawn.
-            effects=None if one.effects is None else one.effects * SPARE * max(1.0, noise / one.noise[0]),
+            effects=None
+            if drawn.effects is None
+            else drawn.effects * SPARE * max(1.0, noise / drawn.noise[0]),
         )
 
     @cached_property
@@ -462,16 +464,16 @@ def _parts(X: Floats, Z: Floats, counts: Floats | None = None) -> Floats | None:
     None where M cannot be inverted or one person's leverage is too large: such a study is not settled.
     """
 
-    def each(part: Floats) -> Floats:
+    def weighted(part: Floats) -> Floats:
         return part if counts is None else counts[:, None] * part
 
-    M = Z.T @ each(X)
+    M = Z.T @ weighted(X)
     if not np.linalg.cond(M) <= WORST_CONDITION:
         return None
     inverse = np.linalg.inv(M)
-    G, B = X.T @ each(X) / (len(X) if counts is None else counts.sum()), Z @ inverse.T
+    G, B = X.T @ weighted(X) / (len(X) if counts is None else counts.sum()), Z @ inverse.T
     if not np.einsum("ij,ij->i", B, X).max() <= LARGEST_LEVERAGE:
         return None
-    parts = (inverse @ inverse.T, B.T @ each(B))
+    parts = (inverse @ inverse.T, B.T @ weighted(B))
     squares = np.stack([np.einsum("ij,ij->i", B, B), np.einsum("ij,ij->i", B @ G, B)])
     return np.array([*([np.trace(part), np.sum(G * part)] for part in parts), np.sqrt(squares.max(axis=1))])

@@ -274,8 +274,8 @@ def _close_in(solve: Callable[[int], S | None], low: int, found: S, close: int) 
     high = found.players
     while high - low > max(1, high // close):
         middle = (low + high) // 2
-        one = solve(middle)
-        low, high, found = (middle, high, found) if one is None else (low, middle, one)
+        solution = solve(middle)
+        low, high, found = (middle, high, found) if solution is None else (low, middle, solution)
     return found
 
 
@@ -354,8 +354,10 @@ class Infeasible(Refused):
 
     def record(self) -> dict[str, Any]:
         """For machines."""
-        changes = {one.goal: one.value for one in self.remedies if one.goal in CHANGEABLE}
-        told = [{"change": one.goal, "to": one.value, "words": one.words} for one in self.remedies]
+        changes = {remedy.goal: remedy.value for remedy in self.remedies if remedy.goal in CHANGEABLE}
+        told = [
+            {"change": remedy.goal, "to": remedy.value, "words": remedy.words} for remedy in self.remedies
+        ]
         return {
             "feasible": False,
             "reason": self.reason,
@@ -385,7 +387,7 @@ def _infeasible(reason: str, remedies: tuple[Remedy, ...] | None) -> Infeasible:
 
 def best_first(remedies: Iterable[Remedy]) -> tuple[Remedy, ...]:
     """The smallest change first, but letting lies pass last; a handful."""
-    return tuple(sorted(remedies, key=lambda one: (one.goal == "lie", one.change))[:MOST_REMEDIES])
+    return tuple(sorted(remedies, key=lambda remedy: (remedy.goal == "lie", remedy.change))[:MOST_REMEDIES])
 
 
 def changed_goal(goal: str, value: float, asked: float, words: str) -> Remedy:

@@ -127,7 +127,7 @@ def _spread_out(points: Iterable[Floats], spread: Floats) -> Floats:
     """The first few points that do not neighbour an earlier one."""
     found: list[Floats] = []
     for point in points:
-        if all(np.any(np.abs(point - other) > 1.5 * spread) for other in found):
+        if all(np.any(np.abs(point - earlier) > 1.5 * spread) for earlier in found):
             found.append(point)
         if len(found) == STARTS:
             break

@@ -134,7 +134,7 @@ class ShareSearch(PanelSearch):
         if self.goals.accuracy is not None:
             found = list(self.cheapest())
         else:
-            found = [self._closer(*one) for one in self.most_accurate(self.grid)]
+            found = [self._closer(*point) for point in self.most_accurate(self.grid)]
         return self._solution(*min(found)[1:]) if found else None
 
     def _closer(self, rank: float, alpha: float, margin: float, epsilon: float) -> Found:
@@ -208,7 +208,7 @@ def usual_rule(study: Study, panel: Panel, players: int, goals: Goals, margin: f
     """
     goals = _with_lie(study, goals, panel)
     searches = [ShareSearch(study, goals, panel, players, 1.0, norm) for norm in _norms(study, goals)]
-    best = min(searches, key=lambda one: one.errors(one.liars, one.grid).item())
+    best = min(searches, key=lambda search: search.errors(search.liars, search.grid).item())
     return {"norm": best.norm, "tolerance": best.tolerance(best.liars.item(), margin, best.grid.item())}
 
 
@@ -238,9 +238,9 @@ def solve_shares_for(study: Study, goals: Goals, players: int, panel: Panel) -> 
     if first is None or math.isinf(first.tolerance) or first.tolerance < NEAR_ZERO * low or not low > 0:
         return first
     for spared in SPARED[1:]:
-        other = _solve_sparing(study, goals, players, panel, spared)
-        if other is not None and other.tolerance < NEAR_ZERO * low:
-            return other
+        sparing = _solve_sparing(study, goals, players, panel, spared)
+        if sparing is not None and sparing.tolerance < NEAR_ZERO * low:
+            return sparing
     return first
 
 
@@ -263,10 +263,12 @@ def _solve_sparing(
     def solve(norm: str, shortening: float) -> ShareSolution | None:
         return ShareSearch(study, goals, panel, players, shortening, norm, spared).best()
 
-    def rank(one: ShareSolution) -> float:
-        return one.error if goals.accuracy is None else one.bonus
+    def rank(solution: ShareSolution) -> float:
+        return solution.error if goals.accuracy is None else solution.bonus
 
-    found = [one for norm in _norms(study, goals) if (one := solve(norm, shortenings[0])) is not None]
+    found = [
+        solution for norm in _norms(study, goals) if (solution := solve(norm, shortenings[0])) is not None
+    ]
     if not found:
         return None
     best = min(found, key=rank)

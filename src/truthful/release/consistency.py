@@ -186,9 +186,9 @@ def _sums_without_features(
     if study.features:
         return replace(Sums.zero(study.dimension), count=players)
     kx = grid_features(study.normalise({}, 1))
-    one = exact_sums(kx, np.zeros(1), mechanism.transform, mechanism.norm)
-    parts = {name: getattr(one, name) * players for name in ("matrix", "features", "instruments")}
-    return replace(one, count=players, **parts)
+    person = exact_sums(kx, np.zeros(1), mechanism.transform, mechanism.norm)
+    parts = {name: getattr(person, name) * players for name in ("matrix", "features", "instruments")}
+    return replace(person, count=players, **parts)
 
 
 def _extreme_sums(
@@ -232,15 +232,15 @@ def _intervals(
     stated: Sequence[Coefficient] | None, least: Sequence[Coefficient], most: Sequence[Coefficient]
 ) -> list[dict[str, Any]]:
     """Each number with an interval around it, between the narrowest and the widest possible."""
-    highs = [one.high for one in stated or ()] or [math.nan] * len(least)
+    highs = [row.high for row in stated or ()] or [math.nan] * len(least)
     return [
         {
-            "name": one.name,
-            "value": one.value,
-            "low": 2 * one.value - high,
-            "high": Between(one.high, wide.high),
+            "name": row.name,
+            "value": row.value,
+            "low": 2 * row.value - high,
+            "high": Between(row.high, wide.high),
         }
-        for one, wide, high in zip(least, most, highs, strict=True)
+        for row, wide, high in zip(least, most, highs, strict=True)
     ]
 
 
@@ -252,8 +252,8 @@ def _kept_back(release: Release, study: Study) -> dict[str, Any]:
         found["differences"] = [(name, float(row @ theta)) for name, row in study.differences]
     return {
         part: [
-            {"name": name, "value": value, "low": 2 * value - one.high}
-            for (name, value), one in zip(values, getattr(release, part), strict=True)
+            {"name": name, "value": value, "low": 2 * value - row.high}
+            for (name, value), row in zip(values, getattr(release, part), strict=True)
         ]
         for part, values in found.items()
     }
@@ -263,7 +263,7 @@ def _as_written(part: Any) -> Any:
     """A part of a release as in its file."""
     if isinstance(part, Record):
         return part.model_dump(mode="json")
-    return [_as_written(one) for one in part] if isinstance(part, tuple) else part
+    return [_as_written(entry) for entry in part] if isinstance(part, tuple) else part
 
 
 def _require_same(
@@ -277,7 +277,7 @@ def _require_same(
         told: Sequence[Any] = stated if isinstance(stated, list | tuple) else ()
         if len(told) != len(computed):
             raise InputError(f"The release states {len(told)} {place}; {source} {len(computed)}. {AGAIN}")
-        parts = [(_name(one, at), told[at], one) for at, one in enumerate(computed)]
+        parts = [(_name(entry, at), told[at], entry) for at, entry in enumerate(computed)]
     else:
         if not _same(stated, computed, scale, off):
             raise InputError(
@@ -285,9 +285,9 @@ def _require_same(
             )
         return
     alike = not isinstance(computed, Mapping) or "value" in computed  # numbers in one unit
-    beside = max((abs(one) for _, _, one in parts if alike and _is_number(one)), default=0.0)
-    for name, one, other in parts:
-        _require_same(one, other, source, f"{place}.{name}" if place else name, beside, off)
+    beside = max((abs(entry) for _, _, entry in parts if alike and _is_number(entry)), default=0.0)
+    for name, stated_entry, entry in parts:
+        _require_same(stated_entry, entry, source, f"{place}.{name}" if place else name, beside, off)
 
 
 def _name(part: Any, place: int) -> str:

@@ -234,7 +234,7 @@ class Release(Document, Viewable):
             import pandas as pd
         except ModuleNotFoundError:
             raise InputError("to_frame needs pandas, which is not installed: pip install pandas") from None
-        rows = [one.model_dump() for one in self.coefficients]
+        rows = [coefficient.model_dump() for coefficient in self.coefficients]
         return pd.DataFrame(rows, columns=["name", "value", "low", "high"]).set_index("name")
 
     @property

@@ -250,7 +250,9 @@ class EstimateTable:
 def coefficients_table(release: Release) -> EstimateTable:
     """The published coefficients."""
     rows = tuple((row.name, *interval(row.value, row.low, row.high)) for row in release.coefficients)
-    levels = "; levels against the mean of all" if any("levels" in one for one in release.features) else ""
+    levels = (
+        "; levels against the mean of all" if any("levels" in feature for feature in release.features) else ""
+    )
     return EstimateTable(f"Coefficients, per unit of each feature{levels}", "Coefficient", rows)
 
 
@@ -339,8 +341,8 @@ def difference_labels(study: Study, told: Declaration | None = None) -> dict[str
     }
     labels = {name: label for some in each.values() for name, label in some}
     for product in study.declared.encoding.products:
-        for one, label in each[product.first.name]:
-            labels |= {f"{one}:{other}": f"{label} × {by}" for other, by in each[product.second.name]}
+        for first, label in each[product.first.name]:
+            labels |= {f"{first}:{second}": f"{label} × {by}" for second, by in each[product.second.name]}
     return labels
 
 

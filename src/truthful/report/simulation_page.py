@@ -54,8 +54,8 @@ def simulation_report(simulation: Simulation) -> str:
         plan=plan,
         simulation=simulation,
         people=[
-            (role.agent.name, _describe(role, one.joined.value))
-            for role, one in zip(simulation.roles, simulation.earnings, strict=True)
+            (role.agent.name, _describe(role, earnings.joined.value))
+            for role, earnings in zip(simulation.roles, simulation.earnings, strict=True)
         ],
         beyond=excess_liars(simulation),
         observed=[

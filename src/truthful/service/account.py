@@ -163,5 +163,5 @@ def log_file(visit: Analyst) -> Response:
 
 def _events(session: Session, visit: SignedIn, most: int) -> tuple[list[Event], dict[str, Any]]:
     """The events of her studies and her account, the newest first, and the names of her studies."""
-    names = {stored.id: stored.name for stored in studies.everything(session, visit.account)}
+    names = {stored.id: stored.name for stored in studies.list_studies(session, visit.account)}
     return events_of(session, visit.who, names, most=most), names

@@ -264,11 +264,13 @@ def complaints(fields: Fields, step: str) -> list[Problem]:
         "levels": whole.get("levels") or EXAMPLE["levels"],
         "predictions": whole["predictions"],
     }
-    for other in STEPS:
-        if other != step and missing_fields(fields, other):
-            needed = {**example, "features": fields.get("features", ())} if other == "beliefs" else example
-            whole |= {name: example.get(name, "") for name, _, _ in needed_fields(needed, other)}
-            whole |= {"features": []} if other == "people" else {}
+    for open_step in STEPS:
+        if open_step != step and missing_fields(fields, open_step):
+            needed = (
+                {**example, "features": fields.get("features", ())} if open_step == "beliefs" else example
+            )
+            whole |= {name: example.get(name, "") for name, _, _ in needed_fields(needed, open_step)}
+            whole |= {"features": []} if open_step == "people" else {}
     try:
         parse(document(whole))
     except InvalidStudy as invalid:

@@ -91,7 +91,7 @@ def renew_old(database: Database, locations: Locations) -> None:
     """Give open studies new keys every day, and destroy old keys that no process can need any more."""
     seals = database.seals
     with database.reading() as session:
-        sealed = [stored for stored in studies.everything(session) if stored.seal is not None]
+        sealed = [stored for stored in studies.list_studies(session) if stored.seal is not None]
     for stored in sealed:
         path = seals.path(stored.id)
         age = time.time() - path.stat().st_mtime if path.exists() else 0.0
@@ -128,7 +128,7 @@ def _rotate(settings: Settings, database: Database) -> int:
                 f"Study {waiting[0]!r} is closed and not settled, and its answers are hashed with the old key. Start "
                 "the service and let it be settled or cancelled first. Nothing was changed."
             )
-        sealed = [stored.id for stored in studies.everything(session) if stored.seal is not None]
+        sealed = [stored.id for stored in studies.list_studies(session) if stored.seal is not None]
     with ExitStack() as stack:
         for study_id in sealed:  # keeps backups out meanwhile
             stack.enter_context(settings.locations.settling(study_id))

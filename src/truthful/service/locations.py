@@ -35,7 +35,7 @@ from truthful.errors import InputError, Refused
 from truthful.files import exclusive, pretty_json, sync, write_atomically
 from truthful.plan import Plan
 from truthful.settlement.atomic_release import read_ledger, unfinished_name
-from truthful.settlement.draw import derived_name, destroy_key, key_path, made_key, read_key
+from truthful.settlement.draw import derived_name, destroy_key, ensure_key, key_path, read_key
 from truthful.store import factors
 from truthful.store.database import Database
 from truthful.store.seals import KEY_FILE, VARIABLE, new_secret, open_seals, sealed_studies, shred, write_key
@@ -122,7 +122,7 @@ class Locations:
         if at_home.sha256 != planned.study.sha256:
             raise Refused("The study was changed after its plan was made. Plan it again, then freeze it.")
         replace(planned, study=at_home).save(directory / PLAN)
-        made_key(key_path(directory, planned.sha256))
+        ensure_key(key_path(directory, planned.sha256))
         return self.plan(study_id)
 
     def key_sha256(self, study_id: str) -> str | None:

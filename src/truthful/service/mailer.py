@@ -83,7 +83,7 @@ class Mailer:
         with self._database.writing() as session:
             mails.note_interrupted(session)
         try:
-            with _connected(smtp) as server:
+            with _connect(smtp) as server:
                 self.problem = None
                 while not self._stopping.is_set() and self._send_next(server, smtp):
                     pass
@@ -138,7 +138,7 @@ def write_message(letter: Letter, link: str, sender: str) -> EmailMessage:
 
 
 @contextmanager
-def _connected(smtp: Smtp) -> Iterator[smtplib.SMTP]:
+def _connect(smtp: Smtp) -> Iterator[smtplib.SMTP]:
     """A connection to the mail server, logged in. Other machines are only spoken to over TLS."""
     tls = ssl.create_default_context()
     if smtp.port == TLS_PORT:

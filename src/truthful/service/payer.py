@@ -56,7 +56,11 @@ def _bill(session: Session, locations: Locations, stored: StoredStudy) -> StudyB
 
 def _payable(session: Session, visit: SignedIn) -> dict[str, StoredStudy]:
     """The settled studies whose amounts she may see: those she has access to and pays for."""
-    hers = {one.id: one for one in studies.everything(session, visit.account) if one.state in studies.ENDED}
+    hers = {
+        stored.id: stored
+        for stored in studies.list_studies(session, visit.account)
+        if stored.state in studies.ENDED
+    }
     if visit.account.role == Role.PAYER:
         return hers
     invited = {study_id: visit.plan(study_id).study.declared.invitation for study_id in hers}

@@ -156,9 +156,9 @@ def purge_from(settings: Settings, study_id: str, *, unpaid: bool) -> Erasure:
     settings.require_service()
     with closing(settings.open_database()) as database:
         with database.reading() as session:
-            known = {stored.id: stored.name for stored in studies.everything(session)}
+            known = {stored.id: stored.name for stored in studies.list_studies(session)}
         if study_id not in known:
-            listed = ", ".join(f"{one} ({name})" for one, name in known.items()) or "none"
+            listed = ", ".join(f"{known_id} ({name})" for known_id, name in known.items()) or "none"
             raise InputError(
                 f"There is no study {study_id!r} in {str(settings.directory)!r}. Name one of these: {listed}."
             )

@@ -391,12 +391,12 @@ def _publish(analyst: Browser, page: str, public: str) -> Release:
 
 def _act_all(home: str, bots: Iterable[Bot], act: Callable[[Bot, Browser], None]) -> None:
     """Let all bots act, in several browsers at a time."""
-    everybody = list(bots)
+    all_bots = list(bots)
 
-    def some(k: int) -> None:
+    def act_in_turn(k: int) -> None:
         with Browser(home) as browser:
-            for bot in everybody[k::BROWSERS]:
+            for bot in all_bots[k::BROWSERS]:
                 act(bot, browser)
 
     with ThreadPoolExecutor(BROWSERS) as pool:
-        list(pool.map(some, range(BROWSERS)))
+        list(pool.map(act_in_turn, range(BROWSERS)))

@@ -44,14 +44,14 @@ def restore(path: Path, settings: Settings) -> Backup:
     """Restore a backup to an empty place. Everything is checked before anything is written."""
     directory = settings.directory
     if _unfinished(directory).exists():  # an interrupted restore: clear its files
-        with _staging(directory):
+        with _staging_directory(directory):
             pass
     _require_free(directory)
     seals = open_seals(directory, settings.environment_key)
     with _open_archive(path) as archive:
         manifest, envelope = _check_archive(archive, path, seals.masters, directory)
         _require_no_rows(settings)
-        with _staging(directory) as unfinished:
+        with _staging_directory(directory) as unfinished:
             _put_files(archive, manifest, envelope, unfinished)
             _put_rows(archive, manifest, envelope, _database(settings, unfinished, seals))
             if (directory / KEY_FILE).exists():
@@ -66,7 +66,7 @@ def _unfinished(directory: Path) -> Path:
 
 
 @contextmanager
-def _staging(directory: Path) -> Iterator[Path]:
+def _staging_directory(directory: Path) -> Iterator[Path]:
     """The hidden directory in which a service is assembled, locked, and cleared of an interrupted restore's files."""
     unfinished = _unfinished(directory)
     if not unfinished.parent.is_dir():
@@ -136,10 +136,10 @@ def _open_archive(path: Path) -> Iterator[zipfile.ZipFile]:
             raise
         raise InputError(f"There is no backup {str(path)!r}.") from None
     except zipfile.BadZipFile:
-        raise _damaged(path, "it is no archive, or was cut off") from None
+        raise _damage(path, "it is no archive, or was cut off") from None
 
 
-def _damaged(path: Path, why: str) -> InputError:
+def _damage(path: Path, why: str) -> InputError:
     return InputError(
         f"{str(path)!r} is not a whole backup: {why}. Nothing was changed; take another backup."
     )
@@ -155,14 +155,14 @@ def _check_archive(
         envelopes = [Envelope.of(master, bytes.fromhex(salt)) for master in masters]
         members, proof = dict(manifest["members"]), str(manifest["proof"])
     except (KeyError, ValueError, TypeError, zipfile.BadZipFile, zlib.error):
-        raise _damaged(path, f"its {MANIFEST} cannot be read") from None
+        raise _damage(path, f"its {MANIFEST} cannot be read") from None
     if form != FORMAT or tables != newest_revision():
         raise InputError(
             f"{str(path)!r} was made by version {manifest.get('version')} (format {form}, tables {tables}); this is "
             f"{__version__} (format {FORMAT}, tables {newest_revision()}). Restore it with that version, then "
             "start the service with this one, which brings it up to date."
         )
-    envelope = next((one for one in envelopes if one.name == key), None)
+    envelope = next((entry for entry in envelopes if entry.name == key), None)
     if envelope is None:
         raise Refused(
             f"{str(path)!r} is sealed with another key than this one. Bring the one that the service had when the "
@@ -172,9 +172,9 @@ def _check_archive(
             f"or set {VARIABLE}. Nothing was changed."
         )
     if not hmac.compare_digest(envelope.prove(manifest), proof):
-        raise _damaged(path, f"its {MANIFEST} was changed")
+        raise _damage(path, f"its {MANIFEST} was changed")
     if Counter(archive.namelist()) != Counter([*members, MANIFEST]):
-        raise _damaged(path, "members are missing, or there are others")
+        raise _damage(path, "members are missing, or there are others")
     for name, expected in members.items():
         _require_member(archive, path, name, expected, envelope)
     return manifest, envelope
@@ -189,7 +189,7 @@ def _require_member(
     except (InvalidTag, zipfile.BadZipFile, zlib.error, NotImplementedError, RuntimeError, EOFError):
         whole = False
     if not whole or ".." in PurePosixPath(name).parts or name.startswith("/"):
-        raise _damaged(path, f"{name} was changed")
+        raise _damage(path, f"{name} was changed")
 
 
 def _put_files(archive: zipfile.ZipFile, manifest: Mapping[str, Any], envelope: Envelope, root: Path) -> None:

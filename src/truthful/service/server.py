@@ -98,7 +98,7 @@ class MadeDemo:
 def make_demo(database: Database, locations: Locations) -> MadeDemo | None:
     """Create the demo's study for the first analyst, if the service has no study; None if it has."""
     with database.reading() as session:
-        if studies.everything(session):
+        if studies.list_studies(session):
             return None
     text = demo_study(DEMO_PAYER)
     study = Study.parse(text)

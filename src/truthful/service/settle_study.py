@@ -163,7 +163,7 @@ def freeze(
         for sentence, step in obstacles(plan, brought, document, accounts.payers(session)):
             raise Unready(sentence, study_id, step)
         if (invitation := plan.study.declared.invitation) and invitation.payer:
-            accounts.share(session, study_id, accounts.named(session, invitation.payer), who)
+            accounts.share(session, study_id, accounts.lock_account(session, invitation.payer), who)
         if deadline is not None:
             require_early_deadline(plan, deadline)
             studies.set_deadline(session, study_id, who, deadline)
@@ -181,7 +181,7 @@ def share(
     session: Session, locations: Locations, study_id: str, name: str, who: str, *, end: bool = False
 ) -> None:
     """Share a study with an analyst, or end that. A payer can be added only if the declaration names none."""
-    stored, account = studies.find(session, study_id), accounts.named(session, name)
+    stored, account = studies.find(session, study_id), accounts.lock_account(session, name)
     if end:
         accounts.unshare(session, study_id, account, who)
         return
@@ -202,11 +202,14 @@ def similar_studies(session: Session, study_id: str, study: Study) -> list[Store
     For people in both, ε adds up, and no ledger counts that: each study has its own.
     """
     declared, found = {**study.declaration(), "name": ""}, []
-    for other in studies.everything(session):
-        if other.id != study_id and other.state != State.DRAFT and not other.rehearsal:
-            one = Study.parse(other.declaration or "")
-            if one.name.split() == study.name.split() or {**one.declaration(), "name": ""} == declared:
-                found.append(other)
+    for stored in studies.list_studies(session):
+        if stored.id != study_id and stored.state != State.DRAFT and not stored.rehearsal:
+            earlier = Study.parse(stored.declaration or "")
+            if (
+                earlier.name.split() == study.name.split()
+                or {**earlier.declaration(), "name": ""} == declared
+            ):
+                found.append(stored)
     return found
 
 

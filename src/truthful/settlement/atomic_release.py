@@ -38,9 +38,9 @@ from truthful.settlement.draw import (
     Chance,
     Draw,
     destroy_key,
+    ensure_key,
     key_path,
     keyed_chance,
-    made_key,
     read_key,
     seeded_chance,
 )
@@ -189,7 +189,7 @@ class LedgerAccount:
         """The randomness for these statistics, from the study's key; a new key is made durable first."""
         if self.key is None:
             raise InputError("Noise that protects people follows from a key, which needs a study in a file.")
-        chance = keyed_chance(made_key(self.key), self.plan.sha256, statistics)
+        chance = keyed_chance(ensure_key(self.key), self.plan.sha256, statistics)
         self.require_unspent(spend_again, entered=self.ledger.holds(chance.name))
         return chance
 

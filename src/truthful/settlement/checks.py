@@ -106,8 +106,8 @@ def require_common_levels(study: Study, cells: LevelCounts) -> tuple[str, ...]:
             "no secret."
         )
     rare = [
-        f"{one} and {other}"
-        for (one, other), counts in cells.pairs.items()
+        f"{first} and {second}"
+        for (first, second), counts in cells.pairs.items()
         if ((counts > 0) & (counts < FEWEST_TOGETHER)).any()
     ]
     if not rare:
@@ -293,13 +293,13 @@ def _describe_difference(
 ) -> str:
     """Say how features differ from the design, at this entry of their second moments."""
     encoding = study.declared.encoding
-    one, name = (encoding.column_names[column] for column in at)
+    first, name = (encoding.column_names[column] for column in at)
     feature = next((term for term in encoding.terms if term.name == name), None)
-    if isinstance(feature, Interaction) and one in (INTERCEPT, name):
-        one, name = feature.first.name, feature.second.name
-    if feature is None or isinstance(feature, Interaction) or one not in (INTERCEPT, name):
+    if isinstance(feature, Interaction) and first in (INTERCEPT, name):
+        first, name = feature.first.name, feature.second.name
+    if feature is None or isinstance(feature, Interaction) or first not in (INTERCEPT, name):
         now, before = (m[at] * encoding.scale**2 for m in (found, declared))
-        return f"{one!r} and {name!r} go together: the mean product of their codes is {now:.3g}, not {before:.3g}"
+        return f"{first!r} and {name!r} go together: the mean product of their codes is {now:.3g}, not {before:.3g}"
     if isinstance(feature, Levels):
         shares, expected = (
             cells.levels[name] / cells.levels[name].sum(),

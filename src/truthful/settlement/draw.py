@@ -117,7 +117,7 @@ def read_key(path: Path) -> bytes | None:
     return bytes.fromhex(text.decode())
 
 
-def made_key(path: Path) -> bytes:
+def ensure_key(path: Path) -> bytes:
     """The key, made if there is none: durable, and readable by its owner alone, before anything is derived from it."""
     key = read_key(path)
     if key is None:

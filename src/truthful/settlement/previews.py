@@ -94,8 +94,8 @@ class Preview:
             "clipped": self.clipped,
             "bad": self.bad,
             "first_bad": [{"row": bad.row, "column": bad.column, "kind": bad.kind} for bad in self.first],
-            "numbers": [asdict(one) for one in self.numbers],
-            "levels": [asdict(one) for one in self.levels],
+            "numbers": [asdict(row) for row in self.numbers],
+            "levels": [asdict(row) for row in self.levels],
             "promised": self.plan.guarantees.record(),
             "guarantees": None if self.found is None else self.found.record(),
             "warnings": list(self.warnings),
@@ -170,7 +170,7 @@ def _preview(
     spent: float,
     refusals: tuple[TruthfulError, ...],
 ) -> Preview:
-    bad = next((one for one in refusals if isinstance(one, BadReports)), None)
+    bad = next((refusal for refusal in refusals if isinstance(refusal, BadReports)), None)
     if statistics is None and bad is None:
         raise refusals[-1]  # nothing can be read at all
     study = plan.study

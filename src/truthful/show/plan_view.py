@@ -238,7 +238,7 @@ def beliefs_view(
         if data is not None:
             views += [notice(EARLIER.format(file=data))]
     if changed:
-        rows = [_changed_row(one) for one in changed]
+        rows = [_changed_row(variant) for variant in changed]
         columns = ("if", "ε", "error", f"most, {changed[0].currency}", "lies not deterred")
         views.append(table("The plan, and what it would be", columns, rows, right=columns[1:]))
     return views

@@ -59,7 +59,7 @@ def estimates_views(release: Release, study: Study) -> list[RenderableType]:
     views: list[RenderableType] = []
     if release.shares is not None:
         views.append(Text(f"{page.share_sentence(release, study)}\n", "bold"))
-        views += [_estimates_table(one, release) for one in page.share_tables(release, study)]
+        views += [_estimates_table(shares, release) for shares in page.share_tables(release, study)]
         views += _show_interactions(study)
         views += [f"{page.NOT_ESTIMABLE}\n"] if page.lacks_odds(release, study) else []
     if release.predictions is not None:
@@ -308,12 +308,12 @@ def _balance(seen: Preview) -> list[tuple[str, str, str, str]]:
 
     rows = [
         (
-            one.feature,
-            show_spread(one.declared_mean, one.declared_spread),
-            show_spread(one.mean, one.spread),
+            row.feature,
+            show_spread(row.declared_mean, row.declared_spread),
+            show_spread(row.mean, row.spread),
             "",
         )
-        for one in seen.numbers
+        for row in seen.numbers
     ]
     for level in seen.levels:
         declared = "—" if level.declared_share is None else f"{level.declared_share:.1%}"

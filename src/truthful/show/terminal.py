@@ -124,7 +124,10 @@ def symbols_table() -> Table:
 
 def errata_view(errata: Sequence[Erratum]) -> list[RenderableType]:
     """One row for each erratum: its subject, and the two numbers of its example, computed now."""
-    rows = [(Text(one.number, "bold"), one.title, one.meaning, *one.numbers()) for one in errata]
+    rows = [
+        (Text(erratum.number, "bold"), erratum.title, erratum.meaning, *erratum.numbers())
+        for erratum in errata
+    ]
     columns = ("", "about", "measured", "the paper", "in fact")
     return [
         table("The paper's claims, and what holds", columns, rows, right=("the paper",)),
@@ -195,8 +198,8 @@ def audit_view(audit: Audit) -> list[RenderableType]:
         "Attacks on what the plan promises",
         ("check", "claim", "found", "confidence", "verdict"),
         (
-            (Text(one.name, "bold"), one.claim, one.found, one.confidence, _mark(one))
-            for one in audit.findings
+            (Text(finding.name, "bold"), finding.claim, finding.found, finding.confidence, _mark(finding))
+            for finding in audit.findings
         ),
     )
     return [grid, _verdict(audit), _power(audit), f"Repeat it: --seed {audit.seed} --samples {audit.samples}"]

@@ -390,10 +390,10 @@ def average_guarantees(context: Context, runs: Sequence[Run]) -> tuple[Guarantee
     """The guarantees for the people of the studies, averaged over those for which they were computed; and their gap."""
     plan, promised, threshold = context.plan, context.plan.guarantees, context.cost_threshold
     found = [run.bounds for run in runs if run.bounds is not None]
-    means = {name: float(np.mean([one[name] for one in found])) for name in found[0]}
+    means = {name: float(np.mean([run[name] for run in found])) for name in found[0]}
     for name in ("prediction_rmse", "effect_rmse"):
         if name in means:
-            means[name] = math.sqrt(np.mean([one[name] ** 2 for one in found]))
+            means[name] = math.sqrt(np.mean([run[name] ** 2 for run in found]))
     means["rmse"] = plan.study.response_unit * math.sqrt(means["mean_squared_error"])
     known = {name: value if math.isfinite(value) else None for name, value in means.items()}
     groups: dict[str, Any] = {

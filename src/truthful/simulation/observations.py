@@ -85,12 +85,12 @@ def earnings_rows(simulation: Simulation) -> list[tuple[str, ...]]:
     """For people of each kind: pay, the rest after their privacy cost, and the gain from lying: columns of EARNINGS."""
     return [
         (
-            one.agent,
-            f"{one.players:,}",
-            f"{one.joined.value:,.0f}",
-            *(_number(found) for found in (one.payment, one.utility, one.gain)),
+            row.agent,
+            f"{row.players:,}",
+            f"{row.joined.value:,.0f}",
+            *(_number(found) for found in (row.payment, row.utility, row.gain)),
         )
-        for one in simulation.earnings
+        for row in simulation.earnings
     ]
 
 

@@ -248,7 +248,7 @@ class Context(ABC):
         told = (
             getattr(role.agent, self.asks)(everybody[role.players], self.game, rng) for role in self.roles
         )
-        return np.concatenate([np.atleast_2d(one) for one in told], axis=1)
+        return np.concatenate([np.atleast_2d(part) for part in told], axis=1)
 
     def look_at(self, x: Floats) -> Indices:
         """The people to observe, in their order."""
@@ -523,7 +523,10 @@ class SumContext(Context):
             else:
                 found, truth = (*numbers["shares"], *numbers["differences"]), rows @ theta
                 truth[0] += constant
-            within = [one.low <= value <= one.high for one, value in zip(found, truth.tolist(), strict=True)]
+            within = [
+                interval.low <= value <= interval.high
+                for interval, value in zip(found, truth.tolist(), strict=True)
+            ]
             covered = np.array(within, dtype=np.float64)
         return {"share_error": float(off[0]), "effect_errors": off[1:], "covered": covered}
 

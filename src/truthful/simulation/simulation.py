@@ -119,12 +119,12 @@ class Simulation(Viewable):
             "guaranteed_for": self.guaranteed_for,
             "guaranteed_gap": self.guaranteed_gap,
             "guaranteed_liars": self.guaranteed_liars,
-            "earnings": [asdict(one) for one in self.earnings],
-            **self._more(),
+            "earnings": [asdict(row) for row in self.earnings],
+            **self._own_fields(),
         }
         return {name: _json_value(value) for name, value in record.items()}
 
-    def _more(self) -> dict[str, Any]:
+    def _own_fields(self) -> dict[str, Any]:
         """The fields of the record beyond those of all kinds of answers."""
         return {
             "best_response": asdict(self.best_response),
@@ -142,7 +142,7 @@ class ShareSimulation(Simulation):
     best_lie: Lie
     """The lie of any size that paid best, for people who are alike."""
 
-    def _more(self) -> dict[str, Any]:
+    def _own_fields(self) -> dict[str, Any]:
         return {"shares": asdict(self.shares), "best_lie": asdict(self.best_lie)}
 
 
@@ -154,7 +154,7 @@ class AskedSimulation(Simulation):
 
     level: LevelObserved
 
-    def _more(self) -> dict[str, Any]:
+    def _own_fields(self) -> dict[str, Any]:
         return {"level": asdict(self.level)}
 
 
@@ -415,7 +415,7 @@ def _run_papers(study: Study, s: Setting, runs: int, seed: int) -> tuple[Floats,
     noise = sampler(beliefs.noise)
     threshold = float(proved.threshold(s))
 
-    def one(place: int, rng: np.random.Generator) -> tuple[float, float]:
+    def run_once(place: int, rng: np.random.Generator) -> tuple[float, float]:
         theta, x = beliefs.prior.sample(rng, d, 1)[0], draw_features(study, rng, n)
         y = x @ theta + noise(rng, n)
         lie = -beliefs.response_bound * np.sign(y)
@@ -425,7 +425,7 @@ def _run_papers(study: Study, s: Setting, runs: int, seed: int) -> tuple[Floats,
         drawn = L2Laplace(d, found.estimates.public.scale).mean_square_norm
         return float(off @ off) + drawn, float(found.payments.sum())
 
-    errors, bills = np.array(list(in_order(one, n, runs, seed))).T
+    errors, bills = np.array(list(in_order(run_once, n, runs, seed))).T
     return errors, bills
 
 

@@ -214,11 +214,11 @@ def forget_factor(session: Session, account: Account) -> None:
     session.execute(delete(RecoveryCode).where(RecoveryCode.account_id == account.id))
 
 
-def named(session: Session, name: str) -> Account:
+def lock_account(session: Session, name: str) -> Account:
     """The account with this name, locked for the rest of the transaction."""
     found = session.scalar(select(Account).where(Account.name == name).with_for_update())
     if found is None:
-        names = ", ".join(repr(one.name) for one in accounts(session)) or "none yet"
+        names = ", ".join(repr(account.name) for account in accounts(session)) or "none yet"
         raise InputError(f"There is no account {name!r}. Accounts here: {names}.")
     return found
 
@@ -285,10 +285,10 @@ def require_name(name: str) -> str:
 def require_unlike(name: str, others: Iterable[str]) -> None:
     """Refuse a name that readers could mistake for one of the others, or for a reserved one."""
     looks = _look_alikes(name)
-    for other in (*RESERVED, *others):
-        if looks & _look_alikes(other):
+    for taken in (*RESERVED, *others):
+        if looks & _look_alikes(taken):
             raise Refused(
-                f"The name {name!r} looks like {other!r}, which is taken. Choose one that differs more."
+                f"The name {name!r} looks like {taken!r}, which is taken. Choose one that differs more."
             )
 
 

@@ -174,7 +174,7 @@ def code_of(session: Session, player: Player) -> str | None:
     return seals_of(session).open_code(player.study_id, player.player, player.sealed_code)
 
 
-def opened(seals: Seals, row: Answer) -> OpenedAnswer:
+def open_answer(seals: Seals, row: Answer) -> OpenedAnswer:
     return unpack(seals.open(row.study_id, ANSWER, row.player, row.sealed))
 
 
@@ -200,8 +200,8 @@ def answer_of(session: Session, player: Player) -> Answer | None:
 def reports(session: Session, study_id: str) -> Iterator[Reported]:
     """Player, features, answer and prediction of everybody who answered: for the settlement alone."""
     seals = seals_of(session)
-    for features, row in session.execute(_answered(study_id, Player.features, Answer)):
-        answer = opened(seals, row)
+    for features, row in session.execute(_select_answers(study_id, Player.features, Answer)):
+        answer = open_answer(seals, row)
         yield row.player, features, answer.value, answer.prediction
 
 
@@ -212,10 +212,10 @@ def in_order(session: Session, study_id: str) -> list[Reported]:
 
 def features(session: Session, study_id: str) -> list[dict[str, Any]]:
     """The features of everybody who answered, in order of player, without their answers."""
-    return list(session.scalars(_answered(study_id, Player.features)))
+    return list(session.scalars(_select_answers(study_id, Player.features)))
 
 
-def _answered(study_id: str, *columns: Any) -> Select[Any]:
+def _select_answers(study_id: str, *columns: Any) -> Select[Any]:
     """A query for these columns of everybody who answered, in order of player."""
     hers = (Answer.study_id == Player.study_id) & (Answer.player == Player.player)
     return select(*columns).join(Answer, hers).where(Player.study_id == study_id).order_by(Player.player)

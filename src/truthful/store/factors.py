@@ -62,7 +62,7 @@ def turn_on(session: Session, account_id: int, secret: str, typed: str, token: s
 
     Every other browser than the one with this token is signed out, as it signed in without a code.
     """
-    account = _locked(session, account_id)
+    account = _lock_account(session, account_id)
     if account.factor is not None:
         raise Refused("Your account has a second factor already. Turn that one off first.")
     step = _matching_step(secret, typed, 0)
@@ -78,7 +78,7 @@ def turn_on(session: Session, account_id: int, secret: str, typed: str, token: s
 
 def check(session: Session, account_id: int, typed: str) -> bool:
     """Use up a code; whether it was right. Wrong codes are counted, so the caller must commit the transaction."""
-    account = _locked(session, account_id)
+    account = _lock_account(session, account_id)
     if account.factor is None:
         return False
     step = None
@@ -102,7 +102,7 @@ def check(session: Session, account_id: int, typed: str) -> bool:
 
 def renew_recovery_codes(session: Session, account_id: int) -> list[str]:
     """New recovery codes; the old ones stop working."""
-    account = _locked(session, account_id)
+    account = _lock_account(session, account_id)
     if account.factor is None:
         raise Refused("Your account has no second factor.")
     log(session, account.name, "made new recovery codes")
@@ -111,7 +111,7 @@ def renew_recovery_codes(session: Session, account_id: int) -> list[str]:
 
 def turn_off(session: Session, account_id: int, who: str) -> None:
     """Turn off the second factor."""
-    account = _locked(session, account_id)
+    account = _lock_account(session, account_id)
     if account.factor is not None:
         forget_factor(session, account)
         log(session, who, "turned off the second factor")
@@ -147,7 +147,7 @@ def _about(account: Account) -> str:
     return f"truthful/factor/1/{account.id}"
 
 
-def _locked(session: Session, account_id: int) -> Account:
+def _lock_account(session: Session, account_id: int) -> Account:
     """The account, locked for the rest of the transaction: of two requests with one code, the second finds it used."""
     return session.get_one(Account, account_id, with_for_update=True, populate_existing=True)
 

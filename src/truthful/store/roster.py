@@ -32,7 +32,7 @@ from truthful.store.accounts import hash_token, new_token
 from truthful.store.answers import OpenedAnswer
 from truthful.store.audit_log import log
 from truthful.store.seals import Unreadable, seals_of
-from truthful.store.studies import NotNow, OpenedDue, Unknown, find, lock_draft, opened_due
+from truthful.store.studies import NotNow, OpenedDue, Unknown, find, lock_draft, open_due
 from truthful.store.tables import Answer, Due, ErasedLink, Mail, Player, State, StoredStudy, Table
 from truthful.study import Study
 from truthful.study.declaration import PLAYER, PREDICTION
@@ -329,8 +329,8 @@ def _standing(session: Session, token: str) -> Standing:
     return Standing(
         player,
         study,
-        answers.opened(seals, answer) if answer.player else None,
-        opened_due(seals, due) if due.player else None,
+        answers.open_answer(seals, answer) if answer.player else None,
+        open_due(seals, due) if due.player else None,
         answers.code_of(session, player),
     )
 

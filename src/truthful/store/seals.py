@@ -117,13 +117,13 @@ class StudyKeys:
 
     def with_seal(self, name: str) -> StudyKeys:
         """These keys with, of `secrets`, only the one of this name, if there is one."""
-        kept = tuple(one for one in self.secrets if StudyKey(self.study_id, one).name == name)
+        kept = tuple(secret for secret in self.secrets if StudyKey(self.study_id, secret).name == name)
         return replace(self, secrets=kept or self.secrets)
 
     def plain(self) -> bytes:
         return json.dumps(
             {
-                name: [_text(one) for one in kept]
+                name: [_text(secret) for secret in kept]
                 for name, kept in (("lasting", self.lasting), ("secrets", self.secrets))
             }
         ).encode()

@@ -89,7 +89,7 @@ def find(session: Session, study_id: str, *, lock: bool = False) -> StoredStudy:
     return stored
 
 
-def everything(session: Session, account: Account | None = None) -> list[StoredStudy]:
+def list_studies(session: Session, account: Account | None = None) -> list[StoredStudy]:
     """All studies, or those that an account has access to, the newest first.
 
     Their files are large, so they are loaded only when accessed, within the session.
@@ -366,16 +366,18 @@ def pack_due(due: OpenedDue) -> bytes:
     """A payment as bytes of constant length; None is encoded as NaN."""
     steps = [getattr(due, name) for name in RECEIPT_STEPS]
     return _NUMBERS.pack(
-        due.millionths, due.coins, due.digits, *(math.nan if one is None else one for one in steps)
+        due.millionths, due.coins, due.digits, *(math.nan if step is None else step for step in steps)
     )
 
 
 def unpack_due(player: str, plain: bytes) -> OpenedDue:
     millionths, coins, digits, *steps = _NUMBERS.unpack(plain)
-    return OpenedDue(player, millionths, coins, digits, *(None if math.isnan(one) else one for one in steps))
+    return OpenedDue(
+        player, millionths, coins, digits, *(None if math.isnan(step) else step for step in steps)
+    )
 
 
-def opened_due(seals: Seals, row: Due) -> OpenedDue:
+def open_due(seals: Seals, row: Due) -> OpenedDue:
     return unpack_due(row.player, seals.open(row.study_id, DUE, row.player, row.sealed))
 
 
@@ -472,4 +474,4 @@ def payments(session: Session, study_id: str) -> Iterator[OpenedDue]:
     """All payments in order of player: for the payer alone."""
     seals = seals_of(session)
     for row in session.scalars(select(Due).where(Due.study_id == study_id).order_by(Due.player)):
-        yield opened_due(seals, row)
+        yield open_due(seals, row)

@@ -154,11 +154,11 @@ class Declaration(Section):
     @cached_property
     def languages(self) -> tuple[str, ...]:
         """The languages of all translated texts."""
-        texts = list(_translated(self))
+        texts = list(_translations(self))
         return tuple(texts[0]) if texts else ()
 
     def _check_languages(self) -> None:
-        for text in _translated(self):
+        for text in _translations(self):
             if self.language is None:
                 raise wrong(
                     "language",
@@ -185,7 +185,9 @@ class Declaration(Section):
             else:
                 ends = cast(float, feature.low), cast(float, feature.high)
                 columns[name] = Numeric(name, *ends, feature.values, likely)
-        products = tuple(Interaction(columns[one], columns[other]) for one, other in self.interactions or ())
+        products = tuple(
+            Interaction(columns[first], columns[second]) for first, second in self.interactions or ()
+        )
         return Encoding(tuple(columns.values()), self.intercept, scaled=not ball, products=products)
 
     @cached_property
@@ -488,22 +490,22 @@ def _speak(value: Any, language: str) -> Any:
     if isinstance(value, Section):
         said = {name: _speak(getattr(value, name), language) for name in type(value).model_fields}
         return value.model_copy(
-            update={name: one for name, one in said.items() if one is not getattr(value, name)}
+            update={name: part for name, part in said.items() if part is not getattr(value, name)}
         )
     if isinstance(value, Mapping):
-        return {name: _speak(one, language) for name, one in value.items()}
-    return tuple(_speak(one, language) for one in value) if isinstance(value, tuple) else value
+        return {name: _speak(part, language) for name, part in value.items()}
+    return tuple(_speak(part, language) for part in value) if isinstance(value, tuple) else value
 
 
-def _translated(value: Any) -> Iterator[Translated]:
+def _translations(value: Any) -> Iterator[Translated]:
     """Find every translated text."""
     if isinstance(value, Translated):
         yield value
     elif isinstance(value, Section):
-        yield from _translated(tuple(getattr(value, name) for name in type(value).model_fields))
+        yield from _translations(tuple(getattr(value, name) for name in type(value).model_fields))
     elif isinstance(value, Mapping | tuple):
-        for one in value.values() if isinstance(value, Mapping) else value:
-            yield from _translated(one)
+        for part in value.values() if isinstance(value, Mapping) else value:
+            yield from _translations(part)
 
 
 def _check_second_moments(rows: tuple[tuple[float, ...], ...], d: int, intercept: bool) -> None:

@@ -231,15 +231,15 @@ class Interaction:
 
     @property
     def names(self) -> tuple[str, ...]:
-        return tuple(f"{one}:{other}" for one in self.first.names for other in self.second.names)
+        return tuple(f"{first}:{second}" for first in self.first.names for second in self.second.names)
 
     @property
     def contrasts(self) -> tuple[tuple[str, Floats], ...]:
         """By how much a contrast of one feature grows from the start to the end of a contrast of the other."""
         return tuple(
-            (f"{one}:{other}", np.asarray(np.kron(row, column), dtype=np.float64))
-            for one, row in self.first.contrasts
-            for other, column in self.second.contrasts
+            (f"{first}:{second}", np.asarray(np.kron(row, column), dtype=np.float64))
+            for first, row in self.first.contrasts
+            for second, column in self.second.contrasts
         )
 
     def codes(self, effects: Floats) -> tuple[Floats, Floats, Floats]:
@@ -321,10 +321,10 @@ class Encoding:
     def multiply(self, rows: Floats) -> None:
         """Fill the rows of interactions from those of the features; rows are the columns of x."""
         for product in self.products:
-            first, second = (rows[self.places[one.name]] for one in (product.first, product.second))
-            pairs = ((one, other) for one in first for other in second)
-            for row, (one, other) in zip(rows[self.places[product.name]], pairs, strict=True):
-                np.multiply(one, other, out=row)
+            first, second = (rows[self.places[factor.name]] for factor in (product.first, product.second))
+            pairs = ((left, right) for left in first for right in second)
+            for row, (left, right) in zip(rows[self.places[product.name]], pairs, strict=True):
+                np.multiply(left, right, out=row)
                 row *= self.scale
 
     def reach(self, coefficients: Floats) -> float:
@@ -365,11 +365,11 @@ class Encoding:
             rows[0, place] = feature.shift
             rows[named[feature.name], place] = feature.effects
         for product in self.products:
-            one, other, place = product.first, product.second, self.places[product.name]
-            rows[0, place] = np.kron(one.shift, other.shift)
-            rows[named[one.name], place] = np.kron(one.effects, other.shift)
-            rows[named[other.name], place] = np.kron(one.shift, other.effects)
-            rows[named[product.name], place] = np.kron(one.effects, other.effects)
+            first, second, place = product.first, product.second, self.places[product.name]
+            rows[0, place] = np.kron(first.shift, second.shift)
+            rows[named[first.name], place] = np.kron(first.effects, second.shift)
+            rows[named[second.name], place] = np.kron(first.shift, second.effects)
+            rows[named[product.name], place] = np.kron(first.effects, second.effects)
         return rows
 
     @property
@@ -590,10 +590,10 @@ class Block(NamedTuple):
 
 def _joint(part: Encoding, codes: Sequence[Floats]) -> Floats:
     """The codes of every combination of features, with those of their interactions."""
-    places = np.indices([len(one) for one in codes]).reshape(len(codes), -1)
+    places = np.indices([len(values) for values in codes]).reshape(len(codes), -1)
     C = np.empty((places.shape[1], part.dimension))
-    for feature, one, at in zip(part.features, codes, places, strict=True):
-        C[:, part.places[feature.name]] = one[at]
+    for feature, values, at in zip(part.features, codes, places, strict=True):
+        C[:, part.places[feature.name]] = values[at]
     part.multiply(C.T)
     return C
 

@@ -168,8 +168,8 @@ def to_toml(record: Mapping[str, Any]) -> str:
     for name, value in record.items():
         if isinstance(value, Mapping):
             parts.append(f"[{name}]\n{_lines(value)}")
-        elif value and isinstance(value, list) and all(isinstance(one, Mapping) for one in value):
-            lists += [f"[[{name}]]\n{_lines(one)}" for one in value]
+        elif value and isinstance(value, list) and all(isinstance(item, Mapping) for item in value):
+            lists += [f"[[{name}]]\n{_lines(item)}" for item in value]
         elif value != []:
             plain[name] = value
     return "\n".join([_lines(plain), *parts, *lists])
@@ -185,7 +185,7 @@ def _key(name: str) -> str:
 
 def _value(value: Any) -> str:
     if isinstance(value, Mapping):
-        return f"{{ {', '.join(f'{_key(name)} = {_value(one)}' for name, one in value.items())} }}"
+        return f"{{ {', '.join(f'{_key(name)} = {_value(part)}' for name, part in value.items())} }}"
     if isinstance(value, list | tuple):
         return f"[{', '.join(map(_value, value))}]"
     if isinstance(value, bool):

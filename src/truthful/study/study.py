@@ -347,7 +347,9 @@ class Study:
         A feature that it interacts with is held at its middle: halfway between its ends, or at the mean of its levels.
         For an interaction: how much one feature's difference grows from end to end of the other's.
         """
-        return tuple(one for term in self.declared.encoding.terms for one in self.differences_of(term))
+        return tuple(
+            difference for term in self.declared.encoding.terms for difference in self.differences_of(term)
+        )
 
     def differences_of(self, term: Column | Interaction) -> list[tuple[str, Floats]]:
         """Differences of one feature or interaction."""

@@ -226,7 +226,9 @@ def change_study(visit: Analyst, stored: Draft, sent: Sent) -> Response:
     """
     wishes, found = _answer_wishes(visit, stored, sent)
     remedies = found.remedies if isinstance(found, Infeasible) else ()
-    changed = next((one.study for one in remedies if f"{one.goal}={one.value}" == text(sent, "change")), None)
+    changed = next(
+        (remedy.study for remedy in remedies if f"{remedy.goal}={remedy.value}" == text(sent, "change")), None
+    )
     fields = None if changed is None else drafts.fields_of(changed)
     if changed is None or fields is None:
         raise Refused("This change cannot be made here. Change the study in its own steps, or in its file.")

@@ -178,7 +178,7 @@ def every_study(visit: Analyst) -> Response:
 
 def studies_page(visit: SignedIn, problem: str | None = None) -> Response:
     with visit.reading() as session:
-        found = studies.everything(session, visit.account)
+        found = studies.list_studies(session, visit.account)
     status = 200 if problem is None else 400
     return visit.page("analyst/studies.html", status=status, studies=found, problem=problem)
 
@@ -299,7 +299,7 @@ def _freeze_page(visit: SignedIn, stored: StoredStudy, wrong: str = "", typed: s
     with visit.reading() as session:
         before = similar_studies(session, stored.id, plan.study)
         brought, document = roster.size(session, stored.id), studies.document(session, stored.id)
-        hers = {one.id for one in studies.everything(session, visit.account)}
+        hers = {study.id for study in studies.list_studies(session, visit.account)}
         payers = accounts.payers(session)
     return visit.page(
         "analyst/freeze.html",
