@@ -111,9 +111,9 @@ def setting(d: int, n: float, **more: Any) -> Setting:
     return Setting(model=model(d), costs=COSTS, n=n, epsilon=1.0, alpha=0.0).at(**more)
 
 
-def corollary(n: float, d: int = 2, B: float = 1.0, M: float = 1.0) -> Setting:
+def corollary(n: float, d: int = 2) -> Setting:
     """The parameters of Corollary 1 (formal) at n players, for δ = 1/4 and p = 2."""
-    return published.schedule(model(d, B, M), COSTS, n, delta=DELTA, tail=TAIL)
+    return published.schedule(model(d), COSTS, n, delta=DELTA, tail=TAIL)
 
 
 def sensitivity(B: float, M: float, gamma: float) -> float:

@@ -150,11 +150,11 @@ def surprise_noise(s: AskedSetting) -> tuple[Floats, float]:
     return s.scale * math.hypot(along, aside), sampling
 
 
-def largest_deviation(s: AskedSetting, chance: float = MISTAKEN) -> Floats:
-    """The distance of the average found from the truth that is exceeded with at most this chance, for each ε."""
+def largest_deviation(s: AskedSetting) -> Floats:
+    """The distance of the average found from the truth that is exceeded with chance MISTAKEN at most, for each ε."""
     tau, v = s.worst
     rate, logs = _logs(s, s.scale * tau, s.beliefs.variance * v)
-    return np.asarray(((math.log(2 / chance) + logs) / rate).min(axis=-1))
+    return np.asarray(((math.log(2 / MISTAKEN) + logs) / rate).min(axis=-1))
 
 
 def gap(s: AskedSetting) -> Floats:

@@ -262,11 +262,11 @@ def read_features(
 
 
 def read_answers(
-    study: Study, source: Any, on_bad: str = "error", columns: Mapping[str, str] | None = None
+    study: Study, source: Any, columns: Mapping[str, str] | None = None
 ) -> tuple[Floats, Floats]:
     """The normalised features and the answers, in raw units, of every good row of an earlier study."""
     names = [feature.name for feature in study.features]
-    return _read_rows(study, source, on_bad, columns, [*names, study.response.name], _any_answer(study)[1:])
+    return _read_rows(study, source, "error", columns, [*names, study.response.name], _any_answer(study)[1:])
 
 
 def _read_rows(

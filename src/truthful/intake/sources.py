@@ -27,6 +27,8 @@ import pyarrow.parquet
 from truthful.errors import InputError
 
 BATCH_ROWS = 65_536
+#: The most names that a message lists.
+MOST_NAMES = 12
 CSV_BLOCK = 1 << 20  # bytes; Arrow reads some 32 blocks ahead, and no row may be longer than a block
 ROW_LABELS = re.compile(
     r"(__index_level_\d+__)?"
@@ -81,10 +83,10 @@ def extra_columns(found: Sequence[str], wanted: Sequence[str], where: str, hint:
     return tuple(name for name in found if name not in wanted)
 
 
-def quote_names(names: Sequence[object], most: int = 12) -> str:
-    """Names in quotes, the first `most`."""
-    shown = ", ".join(repr(name) for name in names[:most])
-    return shown if len(names) <= most else f"{shown} and {len(names) - most} more"
+def quote_names(names: Sequence[object]) -> str:
+    """Names in quotes, the first MOST_NAMES of them."""
+    shown = ", ".join(repr(name) for name in names[:MOST_NAMES])
+    return shown if len(names) <= MOST_NAMES else f"{shown} and {len(names) - MOST_NAMES} more"
 
 
 def plain_columns(batch: Any, columns: Mapping[str, str], where: str) -> Any:

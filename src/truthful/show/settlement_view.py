@@ -26,6 +26,8 @@ if TYPE_CHECKING:
     from truthful.study import Study
 
 OWN_CENTRE = "own-centre"
+#: The longest bar of a chart, in characters.
+BAR = 40
 NOT_YET = (
     "Pay the people of the pilot, and keep everything else in {out} to yourself until the main wave has answered. "
     "Somebody who knows the average learns little more from her own answer, and honest answers can then cost ten times "
@@ -104,12 +106,12 @@ def coverage(release: Release, truth: dict[str, float]) -> str:
     )
 
 
-def payments_chart(payments: Floats, currency: str, width: int = 40) -> Table:
+def payments_chart(payments: Floats, currency: str) -> Table:
     """The distribution of payments as bars."""
     counts, edges = np.histogram(payments, bins=12)
     rows: list[tuple[RenderableType, ...]] = []
     for count, low, high in zip(counts, edges, edges[1:], strict=False):
-        bar = "█" * round(width * count / counts.max()) or ("▏" if count else "")
+        bar = "█" * round(BAR * count / counts.max()) or ("▏" if count else "")
         rows.append((f"{low:.4f}", f"{high:.4f}", f"{count:,}", Text(bar, "cyan")))
     columns = ("from", "to", "players", "")
     return table(f"Payments ({currency})", columns, rows, right=columns[:3])
