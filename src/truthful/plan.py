@@ -5,11 +5,12 @@ from __future__ import annotations
 import json
 import math
 import os
-from collections.abc import Callable, Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import asdict, dataclass, field, replace
-from functools import cached_property
+from functools import cached_property, partial
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any
 
 from truthful import check
 from truthful.asked_release import AskedRelease
@@ -53,8 +54,6 @@ LARGEST_PAYMENT = 1_000_000_000  # a payment counts millionths, exactly
 # Liars move an estimate by about 2Y·α/λ_min: one in five hundred leaves promises worth making in a typical design.
 ABSENT_SHARE = 0.002
 FAILURE_PROBABILITY = 0.01
-
-S = TypeVar("S", bound=Solution)
 
 
 @dataclass(frozen=True, eq=False)
@@ -321,7 +320,8 @@ def _design_numbers(study: Study, panel: Panel | None, asked: dict[str, Any], gi
         )
     pins = {name: given.pop(name) for name in PINS if name in given}
     goals = Goals(**asked, pins=pins, panel=panel, **given)
-    found = _solve_or_advise(lambda: solve_numbers(study, goals), study, goals, panel)
+    with _advice(study, goals, panel):
+        found = solve_numbers(study, goals)
     beta, shortening = goals.failure_probability, found.terms.shortening
     plan = _one_release(study, found.players, beta, found.parameters(), panel, shortening)
     return replace(plan, solution=found)
@@ -384,7 +384,8 @@ def _design_shares(study: Study, panel: Panel, asked: dict[str, Any], given: dic
         return _share_plan(study, panel, players, alpha, beta, chosen)
     norm = given.pop("norm", None)
     goals = Goals(**asked, pins=given, norm=norm)
-    found = _solve_or_advise(lambda: solve_shares(study, goals, panel), study, goals, panel)
+    with _advice(study, goals, panel):
+        found = solve_shares(study, goals, panel)
     chosen = {name: getattr(found, name) for name in SHARE_PARAMETERS[1:]}
     plan = _share_plan(study, panel, found.players, found.absent_share, beta, chosen, found.shortening)
     return replace(plan, solution=found)
@@ -413,7 +414,8 @@ def _design_asked(study: Study, panel: Panel, asked: dict[str, Any], given: dict
     if unfit := sorted(set(given) - {"absent_share"}):
         raise InputError(f"{unfit[0]} is solved for where people are asked for predictions. Leave it out.")
     goals = Goals(**asked, pins=given)
-    found = _solve_or_advise(lambda: solve_asked(study, goals, panel), study, goals, panel)
+    with _advice(study, goals, panel):
+        found = solve_asked(study, goals, panel)
     mechanism = AskedRelease(
         estimator="instruments",
         transform=panel.transform(found.shortening),
@@ -425,15 +427,15 @@ def _design_asked(study: Study, panel: Panel, asked: dict[str, Any], given: dict
     return replace(_promise(plan, found.shortening), solution=found)
 
 
-def _solve_or_advise(solve: Callable[[], S], study: Study, goals: Goals, panel: Panel | None) -> S:
-    """Solve; if nothing is feasible, add changes of the study to the remedies."""
+@contextmanager
+def _advice(study: Study, goals: Goals, panel: Panel | None) -> Iterator[None]:
+    """If nothing is feasible, add changes of the study to the remedies."""
     try:
-        return solve()
+        yield
     except Infeasible as problem:
-        answer = problem
-    if not worth_changing(study, goals):
-        raise answer
-    raise with_levers(answer, lambda: levers(answer, study, goals, panel))
+        if not worth_changing(study, goals):
+            raise
+        raise with_levers(problem, partial(levers, problem, study, goals, panel)) from None
 
 
 def _plan_for(
