@@ -296,12 +296,12 @@ def _design(study: Study, panel: Panel | None, asked: dict[str, Any], given: dic
     if study.levels is None and study.shares is None:
         return _design_numbers(study, panel, asked, given)
     if panel is None:
-        who = (
+        reason = (
             "Predictions are compared with everybody else's answers."
             if study.levels is not None
             else f"Answers of kind {study.kind!r} are paid against everybody else's, and protected as answers."
         )
-        raise InputError(f"{who} Declare protects = 'answers'.")
+        raise InputError(f"{reason} Declare protects = 'answers'.")
     if study.levels is not None:
         return _design_asked(study, panel, asked, given)
     return _design_shares(study, panel, asked, given)

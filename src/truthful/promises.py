@@ -105,13 +105,13 @@ def _otherwise_of_numbers(truth: Truthfulness, study: Study, off: float) -> tupl
 
 def _otherwise_of_shares(truth: Truthfulness, study: Study, off: float) -> tuple[str, ...]:
     yes_no = study.kind == "yes-no"
-    what, far = (
+    quantity, far = (
         ("share of yes", points(off)) if yes_no else ("mean rating", number(2 * study.response_unit * off))
     )
     declared = " (beliefs.tolerance)" if study.tolerance else ""
     words = (
-        f"The {what} that people expect, knowing their own answer, may be {far} off what is declared{declared}: the "
-        f"truth still pays for {percent(truth.centre_share or 0.0)} of them."
+        f"The {quantity} that people expect, knowing their own answer, may be {far} off what is declared{declared}: "
+        f"the truth still pays for {percent(truth.centre_share or 0.0)} of them."
     )
     if not yes_no or truth.expects_yes is None or truth.expects_no is None:
         return (words,)

@@ -510,9 +510,11 @@ def _more_players(study: Study, goals: Goals, players: int) -> Remedy | None:
     if n is None or found is None:
         return None
     listed = None if goals.panel is None else goals.panel.size
-    who = "people like those on the roster" if listed is not None and n > listed else "players"
+    people = "people like those on the roster" if listed is not None and n > listed else "players"
     verb = "Ask" if n > players else "Ask only"
-    return changed_goal("players", n, players, f"{verb} {n:,} {who}{same}{describe_purchase(goals, found)}.")
+    return changed_goal(
+        "players", n, players, f"{verb} {n:,} {people}{same}{describe_purchase(goals, found)}."
+    )
 
 
 def _nearest_players(study: Study, goals: Goals, players: int) -> int | None:

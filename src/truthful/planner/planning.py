@@ -499,10 +499,10 @@ def _more_players(
     if found is None:
         return None
     n = found.players
-    who = "players" if panel.size is None else "people like those on the roster"
-    each = "" if head is None else f" at as much each, {money(head * n, study.currency)} in all"
+    people = "players" if panel.size is None else "people like those on the roster"
+    price = "" if head is None else f" at as much each, {money(head * n, study.currency)} in all"
     return changed_goal(
-        "players", float(n), float(players), f"Ask {n:,} {who}{each}{describe_purchase(goals, found)}."
+        "players", float(n), float(players), f"Ask {n:,} {people}{price}{describe_purchase(goals, found)}."
     )
 
 

@@ -98,12 +98,14 @@ def require_common_levels(study: Study, cells: LevelCounts) -> tuple[str, ...]:
         if counts.min() >= FEWEST_ALIKE:
             continue
         at = np.unravel_index(int(np.argmin(counts)), counts.shape)
-        who = " and ".join(f"{name} = {known[k]!r}" for name, known, k in zip(names, levels, at, strict=True))
+        combination = " and ".join(
+            f"{name} = {known[k]!r}" for name, known, k in zip(names, levels, at, strict=True)
+        )
         raise Refused(
-            f"Only {counts[at]} of those who answered have {who}, and sums over features are published: fewer than "
-            f"{FEWEST_ALIKE} people would be given away by them. Merge {'the level' if len(at) == 1 else 'a level'} "
-            "with another, declare publish_matrix = false under [privacy], or features_public = true if features are "
-            "no secret."
+            f"Only {counts[at]} of those who answered have {combination}, and sums over features are published: "
+            f"fewer than {FEWEST_ALIKE} people would be given away by them. Merge "
+            f"{'the level' if len(at) == 1 else 'a level'} with another, declare publish_matrix = false under "
+            "[privacy], or features_public = true if features are no secret."
         )
     rare = [
         f"{first} and {second}"

@@ -169,12 +169,14 @@ def _best(plan: Plan, own: Callable[[Floats], Floats], peers: ExpectedPayment, t
     moves = own(best) - q
     gains, sure = 2 * (sought - q) * moves - moves**2, known & (np.abs(moves) > SURE * off)
     # The one with the largest apparent gain: among those beyond luck, if there are any.
-    who = int(np.where(sure, gains, 0.0).argmax() if sure.any() else gains.argmax())
-    move = float(moves[who])
-    gain = Measurement(2 * float(tried[who] - q[who]) * move - move**2, 2 * abs(move) * float(error[who]))
+    person = int(np.where(sure, gains, 0.0).argmax() if sure.any() else gains.argmax())
+    move = float(moves[person])
+    gain = Measurement(
+        2 * float(tried[person] - q[person]) * move - move**2, 2 * abs(move) * float(error[person])
+    )
     return BestResponse(
-        move=Measurement(move, float(off[who])),
-        lie=float(best[who] - truth[who]) * plan.study.response_unit,
+        move=Measurement(move, float(off[person])),
+        lie=float(best[person] - truth[person]) * plan.study.response_unit,
         gain=gain.times(plan.number_mechanism.score_weight),
     )
 

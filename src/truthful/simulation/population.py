@@ -83,10 +83,10 @@ def assign_roles(agents: Mapping[str | Agent, float] | None, players: int) -> tu
     chosen: dict[Agent, float] = {}
     shares = {} if agents is None else check.instance("agents", agents, Mapping, AGENTS)
     for named, share in shares.items():
-        who = agent(named) if isinstance(named, str) else check.instance("agents", named, Agent, AGENTS)
-        if not 0 <= check.finite(f"The share of {who.name!r}", share) <= 1:
-            raise InputError(f"The share of {who.name!r} is {share!r}; it must lie between 0 and 1.")
-        chosen[who] = float(share)
+        kind = agent(named) if isinstance(named, str) else check.instance("agents", named, Agent, AGENTS)
+        if not 0 <= check.finite(f"The share of {kind.name!r}", share) <= 1:
+            raise InputError(f"The share of {kind.name!r} is {share!r}; it must lie between 0 and 1.")
+        chosen[kind] = float(share)
     left = 1 - sum(chosen.values())
     if left < -1e-9:
         raise InputError(f"The shares of the agents add up to {1 - left:g}; they must not exceed 1.")
@@ -94,8 +94,8 @@ def assign_roles(agents: Mapping[str | Agent, float] | None, players: int) -> tu
         chosen[Honest()] = chosen.get(Honest(), 0.0) + left
     ends = np.rint(np.cumsum([0.0, *chosen.values()]) * players).astype(int).tolist()
     return tuple(
-        PopulationRole(who, share, slice(start, end))
-        for (who, share), start, end in zip(chosen.items(), ends, ends[1:], strict=False)
+        PopulationRole(kind, share, slice(start, end))
+        for (kind, share), start, end in zip(chosen.items(), ends, ends[1:], strict=False)
     )
 
 
@@ -104,9 +104,9 @@ def read_agents(text: str) -> dict[str | Agent, float]:
     shares: dict[str | Agent, float] = {}
     for part in filter(None, (piece.strip() for piece in text.split(","))):
         name, _, share = (piece.strip() for piece in part.partition("="))
-        who = agent(name)
+        kind = agent(name)
         try:
-            shares[who] = shares.get(who, 0.0) + float(share)
+            shares[kind] = shares.get(kind, 0.0) + float(share)
         except ValueError:
             raise InputError(f"{part!r} is not an agent and its share; write, say, {name}=0.1.") from None
     return shares

@@ -162,7 +162,7 @@ def _by_cell(
     context: Context,
     outcome: SimulatedSettlement,
     cells: Indices,
-    who: Indices,
+    indices: Indices,
     joined: Players,
     lied: Indices,
     theta: Floats,
@@ -170,8 +170,8 @@ def _by_cell(
     """Sums over cells of similar players, for the observed ones."""
     truthful = np.ones(len(joined.y))
     truthful[lied] = 0.0
-    truthful = truthful[who]
-    surplus, lost, earned = context.compare(outcome, who, joined[who], truthful == 0, theta)
+    truthful = truthful[indices]
+    surplus, lost, earned = context.compare(outcome, indices, joined[indices], truthful == 0, theta)
 
     def add_up(values: Floats | None = None) -> Floats:
         return np.bincount(cells, weights=values, minlength=context.cells).astype(np.float64)
@@ -185,7 +185,7 @@ def _by_cell(
         "cell_players": add_up(),
         "cell_surplus": add_up(surplus),
         "cell_truthful": add_up(truthful),
-        "cell_paid": add_up(truthful * outcome.paid[who]),
+        "cell_paid": add_up(truthful * outcome.paid[indices]),
         "cell_lost": by_answer(lost),
         "cell_earned": by_answer(earned),
     }
@@ -277,7 +277,7 @@ class Context(ABC):
 
     @abstractmethod
     def compare(
-        self, outcome: Any, who: Indices, people: Players, lies: npt.NDArray[np.bool_], theta: Floats
+        self, outcome: Any, indices: Indices, people: Players, lies: npt.NDArray[np.bool_], theta: Floats
     ) -> tuple[Floats, list[Floats], list[Floats]]:
         """Of those who are looked at: what q of the truth is compared with, less q; and for every answer what the truth
         earns over it, and what is paid for it."""
@@ -379,14 +379,14 @@ class NumberContext(Context):
         r, y, h, p, _, noise = peer_predictions(estimate, kx, ky, mechanism.reach)
         q = predictor(r, y, noise)
 
-        def own(who: Indices, said: Floats) -> Floats:
-            return predictor(r[who], grid_responses(said, beliefs.response_bound) / GRID, noise[who])
+        def own(indices: Indices, said: Floats) -> Floats:
+            return predictor(r[indices], grid_responses(said, beliefs.response_bound) / GRID, noise[indices])
 
-        def expected(who: Indices) -> Floats:
-            kept = 1 - h[who] if estimate.kept is None else estimate.kept
-            unclipped = (kx[who] @ exact / GRID - h[who] * y[who]) / kept
-            length = np.where(r[who] > 0, r[who], 1.0)
-            return np.asarray(r[who] * mechanism.curve(beliefs)(unclipped / length, noise[who]))
+        def expected(indices: Indices) -> Floats:
+            kept = 1 - h[indices] if estimate.kept is None else estimate.kept
+            unclipped = (kx[indices] @ exact / GRID - h[indices] * y[indices]) / kept
+            length = np.where(r[indices] > 0, r[indices], 1.0)
+            return np.asarray(r[indices] * mechanism.curve(beliefs)(unclipped / length, noise[indices]))
 
         # (d+1)s²‖M⁻¹‖²_F
         variance = L2Laplace(len(exact), estimate.scale).marginal_variance * np.sum(estimate.inverse**2)
@@ -394,7 +394,7 @@ class NumberContext(Context):
             theta=estimate.theta,
             p=p,
             paid=payable(mechanism, r, p, q),
-            pay=lambda who, said: payable(mechanism, r[who], p[who], own(who, said)),
+            pay=lambda indices, said: payable(mechanism, r[indices], p[indices], own(indices, said)),
             exact=exact,
             noise_error=float(variance) if estimate.matrix_scale is None else math.nan,
             q=q,
@@ -405,16 +405,16 @@ class NumberContext(Context):
     def compare(
         self,
         outcome: SettledNumbers,
-        who: Indices,
+        indices: Indices,
         people: Players,
         lies: npt.NDArray[np.bool_],
         theta: Floats,
     ) -> tuple[Floats, list[Floats], list[Floats]]:
         """p̄ − q of the truth: where its mean is δ the best lie moves q by δ, and none pays that moves it by over 2δ."""
-        meant = outcome.q[who]
+        meant = outcome.q[indices]
         if lies.any():
-            meant[lies] = outcome.own(who[lies], people.y[lies])
-        return outcome.expected(who) - meant, [], []
+            meant[lies] = outcome.own(indices[lies], people.y[lies])
+        return outcome.expected(indices) - meant, [], []
 
     def bounds(self, x: Floats) -> dict[str, float]:
         """The guarantees, for plans that protect answers; with g, the bound on the gap."""
@@ -480,12 +480,17 @@ class SumContext(Context):
         return self.game.places(players.y)
 
     def compare(
-        self, outcome: SettledSums, who: Indices, people: Players, lies: npt.NDArray[np.bool_], theta: Floats
+        self,
+        outcome: SettledSums,
+        indices: Indices,
+        people: Players,
+        lies: npt.NDArray[np.bool_],
+        theta: Floats,
     ) -> tuple[Floats, list[Floats], list[Floats]]:
         """As in `Context`, less the luck of the draw, which is 0 on average over studies and moves earnings."""
-        surplus, luck, weight = self.surplus(outcome, who, people, theta)
-        told, said = outcome.pay(who, people.y), self.game.answers.tolist()
-        paid = [outcome.pay(who, np.full(len(who), answer)) for answer in said]
+        surplus, luck, weight = self.surplus(outcome, indices, people, theta)
+        told, said = outcome.pay(indices, people.y), self.game.answers.tolist()
+        paid = [outcome.pay(indices, np.full(len(indices), answer)) for answer in said]
         lost = [
             told - each - weight * luck * (people.y - answer) for each, answer in zip(paid, said, strict=True)
         ]
@@ -493,7 +498,7 @@ class SumContext(Context):
 
     @abstractmethod
     def surplus(
-        self, outcome: SettledSums, who: Indices, people: Players, theta: Floats
+        self, outcome: SettledSums, indices: Indices, people: Players, theta: Floats
     ) -> tuple[Floats, Floats, Floats]:
         """What q of the truth is compared with, less q; its luck, the distance of the truth about people like her from
         its expectation; and the worth of a unit of that luck, per unit of the answer."""
@@ -549,9 +554,9 @@ class ShareContext(SumContext):
         kx, (ky,), added, estimate = release(self.game, x, told, rng)
         scored = SharePaymaster(mechanism, beliefs, estimate).score_players(kx, ky)
 
-        def pay(who: Indices, said: Floats) -> Floats:
+        def pay(indices: Indices, said: Floats) -> Floats:
             y = grid_responses(said, beliefs.response_bound) / GRID
-            return mechanism.steps(beliefs, kx[who] / GRID, y, scored.peer_prediction[who])[2]
+            return mechanism.steps(beliefs, kx[indices] / GRID, y, scored.peer_prediction[indices])[2]
 
         return SettledSums(
             theta=estimate.theta,
@@ -572,13 +577,13 @@ class ShareContext(SumContext):
         return {**super().bounds_of(people), "gain": self.game.mechanism.bonus * float(earned.item())}
 
     def surplus(
-        self, outcome: SettledSums, who: Indices, people: Players, theta: Floats
+        self, outcome: SettledSums, indices: Indices, people: Players, theta: Floats
     ) -> tuple[Floats, Floats, Floats]:
         """p − q; the luck is m − E[m | x, y], m being the true share of people like her."""
         game = self.game
-        mean = expected_shares(game.beliefs, people.x)[np.arange(len(who)), game.places(people.y)]
+        mean = expected_shares(game.beliefs, people.x)[np.arange(len(indices)), game.places(people.y)]
         slope = game.mechanism.bonus / 2 / game.beliefs.expects(people.x).width(game.mechanism.margin)
-        surplus = outcome.p[who] - game.expected_share(people.x, people.y)
+        surplus = outcome.p[indices] - game.expected_share(people.x, people.y)
         return surplus, (1 + along(people.x, theta)) / 2 - mean, slope
 
 
@@ -609,16 +614,16 @@ class AskedContext(SumContext):
         return settle_predictions(self.game, x, told[0], told[1], rng)
 
     def surplus(
-        self, outcome: SettledSums, who: Indices, people: Players, theta: Floats
+        self, outcome: SettledSums, indices: Indices, people: Players, theta: Floats
     ) -> tuple[Floats, Floats, Floats]:
         """For yes and no, the surprise less its expectation. The luck is x·θ − E[x·θ | x, y]."""
         game, mechanism, surprise = self.game, self.game.mechanism, outcome.surprise
         luck = along(people.x, theta) - expected_alike(game, people)
         if mechanism.rule == SERUM:
-            surplus = surprise[who] - game.surprise(people.x, game.expectations(people.x, people.y))
-            return surplus, luck, np.full(len(who), mechanism.score_weight / mechanism.clip)
-        s, p = game.beliefs.slopes(people.x, game.mean), np.clip(outcome.p[who], -1.0, 1.0)
-        return (1 - s) * surprise[who] + s * (p - people.y), luck, 2 * mechanism.score_weight * s
+            surplus = surprise[indices] - game.surprise(people.x, game.expectations(people.x, people.y))
+            return surplus, luck, np.full(len(indices), mechanism.score_weight / mechanism.clip)
+        s, p = game.beliefs.slopes(people.x, game.mean), np.clip(outcome.p[indices], -1.0, 1.0)
+        return (1 - s) * surprise[indices] + s * (p - people.y), luck, 2 * mechanism.score_weight * s
 
 
 def settle_predictions(
@@ -630,9 +635,11 @@ def settle_predictions(
     master = AskedPaymaster(game.mechanism, game.beliefs, estimate, level_of(game.beliefs, added, [kx]))
     scored = master.score_players(kx, ky, km)
 
-    def pay(who: Indices, said: Floats) -> Floats:
-        others = scored.peer_prediction[who], scored.others_answer[who], scored.surprise[who]
-        return master.pay_amounts(kx[who], grid_responses(said, bound) / GRID, km[who] / GRID, *others)
+    def pay(indices: Indices, said: Floats) -> Floats:
+        others = scored.peer_prediction[indices], scored.others_answer[indices], scored.surprise[indices]
+        return master.pay_amounts(
+            kx[indices], grid_responses(said, bound) / GRID, km[indices] / GRID, *others
+        )
 
     return SettledSums(
         theta=estimate.theta,
