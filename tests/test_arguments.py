@@ -94,8 +94,9 @@ def test_a_path_that_is_none_is_told(read: Callable[[Any], Any], value: Any) -> 
     ],
 )  # fmt: skip
 def test_the_message_says_what_was_given_and_what_is_expected(call: Callable[[], Any], message: str) -> None:
-    with pytest.raises(tf.InputError, match=message):
+    with pytest.raises(tf.InputError, match=message) as caught:
         call()
+    assert str(caught.value).startswith(f"{caught.value.argument} is ")
 
 
 def test_a_release_or_a_receipt_that_is_none_is_told(settled: Any) -> None:

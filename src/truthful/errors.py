@@ -53,7 +53,7 @@ class TruthfulError(Exception):
 
 
 class InputError(TruthfulError, ValueError):
-    """The input is wrong: a bad value, a bad file, a bad record. `argument` names the argument at fault, if it is one."""
+    """The input is wrong: a bad value, a bad file, a bad record. `argument` is the one at fault, if any."""
 
     exit_code = 2
 

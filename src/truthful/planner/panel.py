@@ -427,7 +427,8 @@ def panel_for(
     """The panel of a plan; None if it protects records, which no roster may affect."""
     if isinstance(roster, int | float):
         raise InputError(
-            f"roster is {roster!r}; it must be a file or a table of features. How many are players."
+            f"roster is {roster!r}; it must be a file or a table of features. How many are players.",
+            argument="roster",
         )
     if study.protects == "answers":
         if roster is None:
