@@ -12,8 +12,8 @@ from truthful.asked_release import AskedPaymaster, AskedRelease
 from truthful.check import Floats
 from truthful.errors import InputError
 from truthful.formatting import Viewable
-from truthful.moments import GRID, grid_features, grid_responses, instruments_on_grid, lengths
-from truthful.one_release import LeaveOneOut, OneRelease, payable
+from truthful.moments import GRID, along, grid_features, grid_responses, lengths
+from truthful.one_release import OneRelease, payable, peer_predictions
 from truthful.release.consistency import require_consistent
 from truthful.release.release import Receipt, Release
 from truthful.scoring import PAYMENT_STEPS
@@ -84,12 +84,13 @@ def verify(release: Release, receipt: Receipt) -> Verdict:
     require_consistent(release)
     her = _on_grid(release.declared_study(), receipt)
     mechanism, estimate = release.mechanism(her.study), release.estimate()
-    if estimate is None:
-        h, t, kept = receipt.leverage, receipt.noise_scale, 1.0 - receipt.leverage
+    if estimate is None:  # the matrix is withheld
+        h, t = receipt.leverage, receipt.noise_scale
         t *= 2 if isinstance(mechanism, ShareRelease) else 1  # shares are shown as the noise of a share
+        p = (along(her.x, np.array(release.theta)) - h * her.y) / (1.0 - h)
     else:
-        h, t, kept = _take_out(estimate, her.x[0])
-    p = (float(her.x[0] @ np.array(release.theta)) - h * her.y) / kept
+        peers = peer_predictions(estimate, her.x * GRID, her.y * GRID)
+        h, t, p = peers.leverage.item(), peers.noise_scale.item(), peers.prediction
     if isinstance(mechanism, OneRelease):
         found = _of_number(mechanism, her, p, t)
     elif isinstance(mechanism, ShareRelease):
@@ -133,17 +134,6 @@ def _on_grid(study: Study, receipt: Receipt) -> _OnGrid:
     X = study.normalise({name: np.array([value]) for name, value in receipt.features.items()}, 1)
     y = study.normalise_response(np.array([receipt.report]), X)
     return _OnGrid(study, X, grid_features(X) / GRID, grid_responses(y, study.believed.response_bound) / GRID)
-
-
-def _take_out(estimate: LeaveOneOut, x: Floats) -> tuple[float, float, float]:
-    """A player's leverage, the scale of the noise in the others' prediction for her, and the part of the matrix they
-    keep.
-    """
-    kz = instruments_on_grid(x[None] * GRID, estimate.transform, estimate.norm)
-    w = estimate.inverse.T @ x
-    h = float(w @ (kz[0] / GRID))
-    kept = 1.0 - h if estimate.kept is None else estimate.kept
-    return h, estimate.scale * float(np.linalg.norm(w)) / kept, kept
 
 
 def _of_number(mechanism: OneRelease, her: _OnGrid, p: Floats, t: float) -> dict[str, Any]:

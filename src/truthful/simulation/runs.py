@@ -376,17 +376,16 @@ class NumberContext(Context):
         mechanism, predictor, beliefs = self.game.mechanism, self.game.predictor, self.game.beliefs
         kx, (ky,), added, estimate = release(self.game, x, told, rng)
         exact = estimate.inverse @ (added.vector / PRODUCT).astype(np.float64)
-        r, y, h, p, _, noise = peer_predictions(estimate, kx, ky, mechanism.reach)
+        r, y, _, p, _, noise = peer_predictions(estimate, kx, ky, mechanism.reach)
         q = predictor(r, y, noise)
 
         def own(indices: Indices, said: Floats) -> Floats:
             return predictor(r[indices], grid_responses(said, beliefs.response_bound) / GRID, noise[indices])
 
         def expected(indices: Indices) -> Floats:
-            kept = 1 - h[indices] if estimate.kept is None else estimate.kept
-            unclipped = (kx[indices] @ exact / GRID - h[indices] * y[indices]) / kept
-            length = np.where(r[indices] > 0, r[indices], 1.0)
-            return np.asarray(r[indices] * mechanism.curve(beliefs)(unclipped / length, noise[indices]))
+            peers = peer_predictions(replace(estimate, theta=exact), kx[indices], ky[indices])
+            along_x = peers.prediction / np.where(peers.length > 0, peers.length, 1.0)
+            return np.asarray(peers.length * mechanism.curve(beliefs)(along_x, noise[indices]))
 
         # (d+1)s²‖M⁻¹‖²_F
         variance = L2Laplace(len(exact), estimate.scale).marginal_variance * np.sum(estimate.inverse**2)
