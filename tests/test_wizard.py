@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 from support.studies import DESIGNED, OBSERVED, UNIT_BALL
 
 from truthful.errors import InputError
+from truthful.formatting import shortest
 from truthful.service.drafts import (
     BEGINNING,
     STEPS,
@@ -24,12 +25,11 @@ from truthful.service.drafts import (
     fields_of,
     missing_fields,
     parse,
-    plain,
     protect_features,
-    toml_string,
 )
 from truthful.service.pages import plain_number
 from truthful.study import Study, template
+from truthful.study.parser import toml_string
 
 FULL: dict[str, Any] = {
     **BEGINNING,
@@ -78,8 +78,8 @@ def test_any_text_is_one_string_of_the_file(text: str) -> None:
 
 @given(st.floats(allow_nan=False, allow_infinity=False))
 def test_any_number_is_kept_to_the_last_digit(value: float) -> None:
-    assert plain_number(plain(value)) == value
-    assert tomllib.loads(f"a = {plain(value)}")["a"] == value
+    assert plain_number(shortest(value)) == value
+    assert tomllib.loads(f"a = {shortest(value)}")["a"] == value
 
 
 @given(

@@ -32,6 +32,11 @@ def decimals(value: float, digits: int = 3) -> int:
     return min(max(digits - 1 - math.floor(math.log10(rounded)), 0), 12)
 
 
+def shortest(value: float) -> str:
+    """A number in the fewest digits that distinguish it from its neighbours."""
+    return repr(float(value)).removesuffix(".0")
+
+
 def signed_number(value: float, digits: int = 3) -> str:
     """A number in plain digits, with a true minus sign."""
     return number(value, digits).replace("-", "−")

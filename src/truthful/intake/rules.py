@@ -22,6 +22,7 @@ import pyarrow.compute as pc
 from truthful import check
 from truthful.check import Floats
 from truthful.errors import InputError, Option
+from truthful.formatting import shortest
 from truthful.intake.sources import Place
 from truthful.study import Study
 from truthful.study.declaration import PLAYER, PREDICTION
@@ -310,11 +311,6 @@ def quote(value: object) -> str:
     if isinstance(value, str) and len(value) > TEXT_SHOWN:
         return f"{value[:TEXT_SHOWN]!r}…"
     return repr(value)
-
-
-def shortest(number: float) -> str:
-    """A number in the shortest form that distinguishes it from its neighbours."""
-    return repr(float(number)).removesuffix(".0")
 
 
 LARGEST = float(np.finfo(np.float64).max)

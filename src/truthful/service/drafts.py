@@ -6,7 +6,6 @@ language they were typed in. The file is the same `study.toml` that people write
 
 from __future__ import annotations
 
-import json
 import re
 from collections import defaultdict
 from collections.abc import Iterator
@@ -15,8 +14,10 @@ from typing import Any
 from jinja2 import Environment, PackageLoader
 
 from truthful.errors import InputError, InvalidStudy, Problem
+from truthful.formatting import shortest
 from truthful.service.pages import plain_number
 from truthful.study import Study
+from truthful.study.parser import toml_string
 
 #: The fields of forms, as typed: text by field name, and a list of such fields for features.
 Fields = dict[str, Any]
@@ -31,11 +32,6 @@ NUMBERS = (
     *("low", "high", "levels", "least_eigenvalue", "signal", "noise_sd", "spread"),
     *("plausible_low", "plausible_high", "tail", "scale", "median", "sigma"),
 )
-
-
-def plain(value: float) -> str:
-    """A number in plain form with all its digits, as in fields and study files."""
-    return repr(float(value)).removesuffix(".0")
 
 
 def kind_of(fields: Fields) -> str:
@@ -56,18 +52,13 @@ def asks(fields: Fields) -> bool:
     return not fields.get("features") and answers and fields.get("hide_matrix") != YES
 
 
-def toml_string(text: str) -> str:
-    """Any text as a TOML string on one line."""
-    return json.dumps(text, ensure_ascii=False).replace("\x7f", "\\u007f")
-
-
 def number(typed: Any, start: float = 0.0, unit: float = 1.0) -> str:
     """A typed number in the file's unit; other text becomes a string, which the study refuses."""
     text = str(typed or "")
     value = plain_number(text)
     if value is None:
         return toml_string(text) if text else ""
-    return plain(value if (start, unit) == (0.0, 1.0) else round((value - start) / unit, 12))
+    return shortest(value if (start, unit) == (0.0, 1.0) else round((value - start) / unit, 12))
 
 
 def document(fields: Fields) -> str:
@@ -353,7 +344,7 @@ def fields_of(study: Study) -> Fields | None:
         **{name: costs.get(name) for name in ("tail", "scale", "median", "sigma", "privacy")},
     }
     fields = BEGINNING | {
-        name: plain(value) if isinstance(value, int | float) else value
+        name: shortest(value) if isinstance(value, int | float) else value
         for name, value in values.items()
         if value is not None
     }
@@ -391,5 +382,5 @@ def _feature_fields(feature: dict[str, Any]) -> dict[str, str]:
     named = {"name": feature["name"], **({"sensitive": YES} if feature.get("sensitive") else {})}
     if "levels" in feature:
         return {**named, "kind": "levels", "levels": "\n".join(feature["levels"])}
-    ends = {str(name): plain(feature[name]) for name in ("low", "high") if name in feature}
+    ends = {str(name): shortest(feature[name]) for name in ("low", "high") if name in feature}
     return {**named, "kind": "number", **ends}

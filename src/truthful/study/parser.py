@@ -17,6 +17,7 @@ from pydantic import ValidationError
 from pydantic_core import ErrorDetails
 
 from truthful.errors import InputError, InvalidStudy, Problem
+from truthful.formatting import shortest
 from truthful.study.declaration import Declaration
 from truthful.study.sections import WRONG, WRONG_AT, Section
 
@@ -191,8 +192,13 @@ def _value(value: Any) -> str:
     if isinstance(value, bool):
         return "true" if value else "false"
     if isinstance(value, int | float):
-        return repr(float(value)).removesuffix(".0") if isinstance(value, float) else str(value)
-    return json.dumps(str(value), ensure_ascii=False).replace("\x7f", "\\u007f")
+        return shortest(value) if isinstance(value, float) else str(value)
+    return toml_string(str(value))
+
+
+def toml_string(text: str) -> str:
+    """Any text as a TOML string on one line."""
+    return json.dumps(text, ensure_ascii=False).replace("\x7f", "\\u007f")
 
 
 def _require_usual(text: str, source: str) -> None:

@@ -16,7 +16,7 @@ from starlette.responses import Response
 from truthful.agents import ASKED, KINDS, SHARES, Honest
 from truthful.errors import InputError, Refused
 from truthful.files import pretty_json
-from truthful.formatting import decimals
+from truthful.formatting import decimals, shortest
 from truthful.plan import Plan
 from truthful.planner import Infeasible
 from truthful.promises import caveats, expected_intervals, wrong_beliefs
@@ -32,7 +32,6 @@ from truthful.service.analyst.study_pages import (
     text,
 )
 from truthful.service.analyst.wizard import shown
-from truthful.service.drafts import plain
 from truthful.service.jobs import DraftRoster, PlanArguments, Shares, apart, parse_plan, parse_study
 from truthful.service.offer import terms
 from truthful.service.pages import HTML, SVG, go, picture_response, read_number, rounded
@@ -72,7 +71,7 @@ class Wishes:
     def trying(self, goal: str, value: float) -> str:
         """The query of the same goals with one of them changed."""
         wished = {name: text for name, text in self.typed.items() if text}
-        return urlencode({**wished, goal: shown(plain(self.as_typed(goal, value)), self.locale)})
+        return urlencode({**wished, goal: shown(shortest(self.as_typed(goal, value)), self.locale)})
 
     def as_typed(self, goal: str, value: float) -> float:
         """A goal of the planner's in the units in which it is typed; accuracy is rounded up."""
@@ -93,7 +92,7 @@ def read_wishes(
             wrong.append(name)
         elif number is not None:
             asked.append((name, int(number) if name == "players" else number / units.get(name, 1.0)))
-            typed[name] = shown(plain(number), locale)
+            typed[name] = shown(shortest(number), locale)
     asked += [(name, typed[name]) for name, words in WORDS.items() if typed[name] in words]
     return Wishes(typed, locale, tuple(wrong), tuple(asked), listed, points)
 
@@ -195,10 +194,10 @@ def _asked_before(plan: str, locale: Locale, points: bool) -> dict[str, str]:
     if points and "accuracy" in asked:
         asked["accuracy"] = round(100 * asked["accuracy"], 9)
     typed = {
-        name: value if isinstance(value, str) else shown(plain(value), locale)
+        name: value if isinstance(value, str) else shown(shortest(value), locale)
         for name, value in asked.items()
     }
-    return typed if share == 1.0 else {**typed, SHARE: shown(plain(round(100 * share, 9)), locale)}
+    return typed if share == 1.0 else {**typed, SHARE: shown(shortest(round(100 * share, 9)), locale)}
 
 
 @router.post("/studies/{study_id}/plan")

@@ -17,6 +17,7 @@ from starlette.datastructures import FormData
 from starlette.responses import Response
 
 from truthful.errors import InputError
+from truthful.formatting import shortest
 from truthful.service import drafts
 from truthful.service.analyst.study_pages import (
     Draft,
@@ -354,7 +355,7 @@ def _value(typed: str, name: str, locale: Locale) -> str:
     """A field's stored value: numbers in plain form, choices checked, levels one a line."""
     if name.startswith("#"):
         number = read_number(typed, locale) if typed else None
-        return typed if number is None else drafts.plain(number)
+        return typed if number is None else shortest(number)
     if name in CHOICES:
         return typed if typed in CHOICES[name] else CHOICES[name][0]
     if name == "levels":
