@@ -176,7 +176,7 @@ def test_a_server_takes_over_from_one_that_dies_while_settling(here: Served) -> 
     with service.locations.settling(study.study_id):  # as another server does; a killed one frees it
         close(service, study.study_id)
         service.settler.ask(study.study_id)
-        soon(lambda: service.settler.doing(study.study_id) is not None)
+        soon(lambda: service.settler.progress_of(study.study_id) is not None)
         time.sleep(0.2)
         assert here.state(study.study_id) == State.CLOSED
     soon(lambda: here.state(study.study_id) == State.SETTLED)

@@ -280,7 +280,7 @@ def stakes_at(mechanism: object, study: Study, x: Floats) -> Shown | None:
     }
 
 
-def earned(mechanism: object, study: Study, found: Verdict) -> Shown | None:
+def steps_with_predictions(mechanism: object, study: Study, found: Verdict) -> Shown | None:
     """The steps of one payment, recomputed; None where no predictions are asked for.
 
     The others' averages, the surprise and its limit `clip` are in units of predictions; from `limit` on, all is on the

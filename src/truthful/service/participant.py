@@ -48,7 +48,7 @@ from truthful.service.asking import (
     slider_steps,
 )
 from truthful.service.middleware import wait
-from truthful.service.offer import bonus_at, earned, make_offer
+from truthful.service.offer import bonus_at, make_offer, steps_with_predictions
 from truthful.service.pages import LANGUAGE, YEAR, Visit, download, go, language, plain_number
 from truthful.store import answers, roster
 from truthful.store.answers import NotHers, OpenedAnswer, TooLate
@@ -148,7 +148,7 @@ def explain_payment(view: ParticipantView) -> dict[str, Any]:
         "release": release,
         "bonus": bonus,
         "plausible": least <= found.peer_prediction <= most,
-        "earned": earned(mechanism, study, found),
+        "earned": steps_with_predictions(mechanism, study, found),
     }
 
 

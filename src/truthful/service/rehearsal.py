@@ -68,10 +68,12 @@ TRUTHFUL = (Honest.name, OptOut.name)
 
 def demo_study(payer: str | None = None) -> str:
     """The demo study's file, with an invitation."""
-    return inviting(resources.files("truthful").joinpath("demo.toml").read_text(encoding="utf-8"), payer)
+    return add_invitation(
+        resources.files("truthful").joinpath("demo.toml").read_text(encoding="utf-8"), payer
+    )
 
 
-def inviting(text: str, payer: str | None = None) -> str:
+def add_invitation(text: str, payer: str | None = None) -> str:
     """A study file, with an invitation and a payer added if it has none: this payer, or the asker."""
     if "\n[invitation]" not in text:
         text = text.replace("[response]", f"{INVITATION}\n[response]", 1)
@@ -257,7 +259,7 @@ def rehearse(
     home = _home(url)
     with Browser(home) as analyst, Browser(home) as payer:
         pays = None if payer_link is None else _sign_in_payer(payer, payer_link)
-        text = demo_study(pays) if study_file is None else inviting(_read(study_file), pays)
+        text = demo_study(pays) if study_file is None else add_invitation(_read(study_file), pays)
         used_password = _sign_in(analyst, url, name, password)
         tell("Signed in." if password else f"Signed in; the analyst's password is now {used_password}")
         page = analyst.post("/studies/upload", files={"file": ("study.toml", text)}).url.path

@@ -362,7 +362,7 @@ class Settler:
         write_quickly(self._locations.root / REQUEST_FILE, f"{study_id} {secrets.token_hex(8)}")
         self._wake.set()
 
-    def doing(self, study_id: str) -> Progress | None:
+    def progress_of(self, study_id: str) -> Progress | None:
         """The progress of a study's settlement in any process; None if there is none."""
         written, request = json.loads(self._read(PROGRESS_FILE) or "{}"), self._read(REQUEST_FILE)
         if study_id in written.get("doing", {}):

@@ -101,7 +101,7 @@ class StudyKeys:
     def books(self) -> StudyKey:
         return StudyKey(self.study_id, self.lasting[-1])
 
-    def named(self) -> dict[str, StudyKey]:
+    def by_name(self) -> dict[str, StudyKey]:
         both = (*self.lasting, *self.secrets)
         return {key.name: key for key in (StudyKey(self.study_id, secret) for secret in both)}
 
@@ -225,7 +225,7 @@ class Seals:
         """Write a study's keys, sealed with the service's own key. The keys in the file before are overwritten."""
         kept = {"format": FORMAT, "sealed": self.seal_own(_about(keys.study_id), keys.plain())}
         replace_secret(self.path(keys.study_id), pretty_json(kept))
-        self._known[keys.study_id] = keys, keys.named()
+        self._known[keys.study_id] = keys, keys.by_name()
 
     def destroy(self, study_id: str) -> None:
         """Destroy a study's keys: its answers and payments can never be read again."""
@@ -239,7 +239,7 @@ class Seals:
             return found
         with self._loading:
             keys = self._read(study_id)
-            self._known[study_id] = keys, keys.named()
+            self._known[study_id] = keys, keys.by_name()
             return self._known[study_id]
 
     def _read(self, study_id: str) -> StudyKeys:

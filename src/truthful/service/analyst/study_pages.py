@@ -268,7 +268,7 @@ def open_page(visit: SignedIn, stored: StoredStudy, *, status: int = 200, **valu
 
 def settling_page(visit: SignedIn, stored: StoredStudy) -> Response:
     """A closed study: its progress, or the analyst's decision if guarantees are weaker than promised."""
-    doing = visit.service.settler.doing(stored.id)
+    doing = visit.service.settler.progress_of(stored.id)
     stopped = stored.problem is not None and doing is None
     if stored.refused is None or stored.accepts_less:
         paid = None
