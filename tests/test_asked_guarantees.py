@@ -7,6 +7,7 @@ number compared.
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 from functools import cache
 
 import numpy as np
@@ -16,7 +17,7 @@ from support.oracles_asked import Asked, payments
 
 from truthful.agents import Influential, Misbeliever, Players, asked_game
 from truthful.agents.games import sum_geometry
-from truthful.asked_release import AskedPaymaster, level_of
+from truthful.asked_release import SCALE, AskedPaymaster, level_of
 from truthful.bounds.asked_bounds import AskedSetting, advantage, gap, level_rows
 from truthful.check import Floats
 from truthful.guarantees import asked_setting
@@ -26,6 +27,7 @@ from truthful.plan import Plan
 from truthful.simulation import simulate
 from truthful.simulation.runs import settle_predictions
 from truthful.study import Study
+from truthful.study.credibility import REACH, LevelBeliefs, ShareBeliefs, expected_shares
 
 #: Kinds of answers with so many features, players and USD a head.
 NUMBERS = {"number": (0, 2_000, 2.0), "number, features": (2, 2_000, 2.0), "few": (0, 500, 2.0)}
@@ -331,3 +333,20 @@ def test_a_plan_allows_for_means_of_features_that_are_elsewhere(kind: str) -> No
             assert (found[:, column] >= allowed[:, column] - 1e-12).all()
         for column in (1, 3, 5, 6):
             assert (found[:, column] <= allowed[:, column] + 1e-12).all()
+
+
+def test_no_centre_bends_what_a_rating_is_worth_further_than_is_allowed_for() -> None:
+    """Beliefs of 8 levels, for which an allowance from three centres is too small."""
+    shares = ShareBeliefs(0.02, 0.35, 8, 0.1, (0.0,), (0.0,), (), 1.0)
+    x, mean = np.ones((1, 1)), np.ones(1)
+    for sure in np.linspace(0.02, 0.095, 6):
+        beliefs = LevelBeliefs(2 * sure, None, (0.0,), (0.0,), (), (), 1.0, -0.96, -0.3, shares)
+        reach, slope = REACH * sure, float(beliefs.slopes(x, mean)[0])
+        answers = np.linspace(0, 1, shares.levels)
+        bends = []
+        for centre in np.linspace(shares.low + reach, shares.high - reach, 400):
+            around = replace(shares, low=centre - reach, high=centre + reach)
+            line = centre + slope * (answers - centre)
+            bends.append(np.abs(expected_shares(around, x)[0] - line).max())
+        allowed = level_rows(beliefs, x, mean)[0, -1]
+        assert SCALE * max(bends) <= allowed <= 1.01 * SCALE * max(bends)

@@ -28,7 +28,7 @@ from truthful.study.credibility import LevelBeliefs
 
 AGREED = (
     "people agree on what they expect of the others, whatever it is, and take others to expect what they do; one's own "
-    "answer moves it as declared"
+    "answer moves it as declared, and beliefs and answers have tails no heavier than a normal law's"
 )
 AGREED_STRICT = (
     "people agree on what they expect of the others, whatever it is, and expect more yes if they would say yes "
