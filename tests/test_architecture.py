@@ -178,3 +178,32 @@ def test_no_two_classes_share_a_name() -> None:
         if isinstance(node, ast.ClassDef)
     )
     assert [name for name, count in counts.items() if count > 1] == []
+
+
+PRONOUNS = {
+    "one",
+    "it",
+    "they",
+    "them",
+    "this",
+    "that",
+    "these",
+    "those",
+    "everything",
+    "something",
+    "anything",
+}
+
+
+def bound_names(module: str) -> set[str]:
+    """The names that a module gives to values, arguments, functions and classes."""
+    tree = ast.walk(ast.parse(source(module).read_text(encoding="utf-8")))
+    return {
+        node.id if isinstance(node, ast.Name) else node.arg if isinstance(node, ast.arg) else node.name
+        for node in tree
+        if isinstance(node, ast.Name | ast.arg | ast.FunctionDef | ast.ClassDef)
+    }
+
+
+def test_no_name_is_a_pronoun() -> None:
+    assert {(module, name) for module in MODULES for name in bound_names(module) & PRONOUNS} == set()

@@ -278,13 +278,13 @@ def central_moments(m: int, d: int) -> Floats:
     binomial theorem; mixed terms need ξ in pairs, E ξ² = vI and E[ξBξ] = κ(tr B)I + (2κ − c²)B, κ = 1/((d+2)(d+4)).
     """
     c, kappa = 1 / (d + 2), 1 / ((d + 2) * (d + 4))
-    one, two, three, four = (
+    t1, t2, t3, t4 = (
         sum(comb(k, j) * d / (d + 2 * j) * (-c) ** (k - j) for j in range(k + 1)) + (d - 1) * (-c) ** k
         for k in (1, 2, 3, 4)
     )
     variance_of_trace = d / (d + 4) - (d * c) ** 2
-    pairs = 2 * two**2 / d + kappa * variance_of_trace + (2 * kappa - c**2) * two
-    return np.array([m * one, m * two, m * three, m * four + m * (m - 1) * pairs])
+    pairs = 2 * t2**2 / d + kappa * variance_of_trace + (2 * kappa - c**2) * t2
+    return np.array([m * t1, m * t2, m * t3, m * t4 + m * (m - 1) * pairs])
 
 
 def _relative_moments(m: int, gamma: float, d: int) -> Floats:

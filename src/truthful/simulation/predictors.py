@@ -190,14 +190,14 @@ def _interpolate(
         place = (math.log(scale[i]) - origin) * step
         k = min(max(int(place + 0.5) - 1, 0), scales - 3)
         t = place - k
-        one, two, three = (t - 1) * (t - 2) / 2, -t * (t - 2), t * (t - 1) / 2
+        w0, w1, w2 = (t - 1) * (t - 2) / 2, -t * (t - 2), t * (t - 1) / 2
         at, total = ((part * lengths + first) * 2 + side) * answers * scales + start * scales + k, 0.0
         for a in along:
-            f0 = one * flat[at] + two * flat[at + 1] + three * flat[at + 2]
+            f0 = w0 * flat[at] + w1 * flat[at + 1] + w2 * flat[at + 2]
             at_1, at_2, at_3 = at + scales, at + 2 * scales, at + 3 * scales
-            f1 = one * flat[at_1] + two * flat[at_1 + 1] + three * flat[at_1 + 2]
-            f2 = one * flat[at_2] + two * flat[at_2 + 1] + three * flat[at_2 + 2]
-            f3 = one * flat[at_3] + two * flat[at_3 + 1] + three * flat[at_3 + 2]
+            f1 = w0 * flat[at_1] + w1 * flat[at_1 + 1] + w2 * flat[at_1 + 2]
+            f2 = w0 * flat[at_2] + w1 * flat[at_2 + 1] + w2 * flat[at_2 + 2]
+            f3 = w0 * flat[at_3] + w1 * flat[at_3 + 1] + w2 * flat[at_3 + 2]
             total += a * (b0 * f0 + b1 * f1 + b2 * f2 + b3 * f3)
             at += row
         out[i] = math.copysign(r[i] * total, y[i])
