@@ -6,6 +6,7 @@ import gc
 import gzip
 import subprocess
 import sys
+import tempfile
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -148,30 +149,37 @@ def test_the_row_labels_of_pandas_are_no_extra_column(tmp_path: Path) -> None:
         assert reports.extra == ()
 
 
-def test_a_stream_is_kept_in_a_private_file_and_removed_when_the_block_ends(tmp_path: Path) -> None:
-    with open_reports(iter(TABLE.to_batches()), COLUMNS, directory=tmp_path) as reports:
-        (spool,) = tmp_path.iterdir()
+@pytest.fixture
+def spools(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """The directory of temporary files."""
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
+    return tmp_path
+
+
+def test_a_stream_is_kept_in_a_private_file_and_removed_when_the_block_ends(spools: Path) -> None:
+    with open_reports(iter(TABLE.to_batches()), COLUMNS) as reports:
+        (spool,) = spools.iterdir()
         assert spool.stat().st_mode & 0o077 == 0
         assert rows_of(reports) == rows_of(reports) == ROWS
-    assert list(tmp_path.iterdir()) == []
+    assert list(spools.iterdir()) == []
 
 
-def test_the_file_of_a_stream_is_removed_when_nobody_holds_the_reports(tmp_path: Path) -> None:
-    reports = open_reports(iter(TABLE.to_batches()), COLUMNS, directory=tmp_path)
-    assert len(list(tmp_path.iterdir())) == 1
+def test_the_file_of_a_stream_is_removed_when_nobody_holds_the_reports(spools: Path) -> None:
+    reports = open_reports(iter(TABLE.to_batches()), COLUMNS)
+    assert len(list(spools.iterdir())) == 1
     del reports
     gc.collect()
-    assert list(tmp_path.iterdir()) == []
+    assert list(spools.iterdir()) == []
 
 
-def test_a_stream_that_fails_leaves_no_file_and_keeps_its_own_error(tmp_path: Path) -> None:
+def test_a_stream_that_fails_leaves_no_file_and_keeps_its_own_error(spools: Path) -> None:
     def failing() -> Iterator[Any]:
         yield TABLE
         raise ConnectionError("the line is dead")
 
     with pytest.raises(ConnectionError, match="the line is dead"):
-        open_reports(failing(), COLUMNS, directory=tmp_path)
-    assert list(tmp_path.iterdir()) == []
+        open_reports(failing(), COLUMNS)
+    assert list(spools.iterdir()) == []
 
 
 def test_whole_and_broken_numbers_may_alternate_in_a_stream() -> None:

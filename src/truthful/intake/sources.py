@@ -454,8 +454,8 @@ class Spool(Source):
 
     where = "the stream of reports"
 
-    def __init__(self, tables: Iterable[Any], columns: tuple[str, ...], directory: Path | None) -> None:
-        descriptor, name = tempfile.mkstemp(prefix="truthful-", suffix=".arrows", dir=directory)
+    def __init__(self, tables: Iterable[Any], columns: tuple[str, ...]) -> None:
+        descriptor, name = tempfile.mkstemp(prefix="truthful-", suffix=".arrows")
         os.close(descriptor)
         self._path = Path(name)
         self._remove = weakref.finalize(self, self._path.unlink, missing_ok=True)

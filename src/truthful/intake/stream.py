@@ -43,18 +43,17 @@ def open_reports(
     numbers: Collection[str] = (),
     columns: Mapping[str, str] | None = None,
     known: Sequence[str] | None = None,
-    directory: Path | None = None,
 ) -> Reports:
     """Open reports for reading; `names` are the wanted columns, in order, and `numbers` those that hold numbers.
 
     Use it in a `with` block. `columns` has the headers of columns that are named differently in the source, and is None
     where nobody can say; all its names must be `known` (by default, wanted). A stream that can be read only once is
-    kept in a temporary file in `directory` (by default the system's), which is removed when the block ends.
+    kept in a temporary file, which is removed when the block ends.
     """
     headers = _headers(names, columns or {}, known or names)
     of_numbers = frozenset(header for name, header in headers.items() if name in numbers)
     try:
-        found = _source(source, tuple(headers.values()), of_numbers, directory)
+        found = _source(source, tuple(headers.values()), of_numbers)
     except MissingColumns as problem:
         if columns is None:
             raise
@@ -174,7 +173,7 @@ class Reports:
             )
 
 
-def _source(source: Any, columns: tuple[str, ...], numbers: frozenset[str], directory: Path | None) -> Source:
+def _source(source: Any, columns: tuple[str, ...], numbers: frozenset[str]) -> Source:
     if isinstance(source, str) and "://" in source:
         filesystem, path = open_url(source)
         if filesystem is not None:
@@ -191,7 +190,7 @@ def _source(source: Any, columns: tuple[str, ...], numbers: frozenset[str], dire
     if isinstance(source, list | tuple) and all(map(is_table, source)):
         return Tables(source, columns)
     if hasattr(source, "__arrow_c_stream__"):
-        return Spool([source], columns, directory)
+        return Spool([source], columns)
     if isinstance(source, Iterable) and not isinstance(source, bytes | bytearray):
-        return Spool(source, columns, directory)
+        return Spool(source, columns)
     raise InputError(f"Reports were given as a {type(source).__name__}; they must be {ACCEPTED}.")
