@@ -268,6 +268,8 @@ def test_every_text_is_in_her_language_and_else_in_the_study_s_own(here: Served)
     assert all(words in page for words in german)
     assert ' lang="en"' not in page[: page.index("<footer")]
     her.does("consent")
+    page = unescape(her.client.get(her.link, headers={"Accept-Language": "de"}).text)
+    assert page.index("Ihre Situation") < page.index("<dd>Osten</dd>") < page.index("Wie viel?")
     saved = her.client.get(f"{her.link}/code.txt", headers={"Accept-Language": "de"}).text
     assert saved.startswith("Einkauf\nIhr Belegcode: ")
     elsewhere = IN_BOTH.replace('language = "en"', 'language = "de"').replace("en = ", "it = ")

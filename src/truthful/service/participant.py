@@ -264,7 +264,7 @@ class ParticipantVisit(Visit):
             "notice": None,
             "code_next": False,
         }
-        if name in ("invited", "disputed"):
+        if name in ("invited", "disputed", "question"):
             given |= {"shown_features": shown_features(told, view.player)}
         if name == "question":
             given |= {"wrong": {}, "typed": {}, "choices": shown_choices(study.response, view.player)}
