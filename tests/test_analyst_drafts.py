@@ -82,6 +82,14 @@ def test_the_study_s_own_complaint_stands_at_its_step(analyst: TestClient) -> No
     assert ' low-problem" aria-invalid="true"' in answer.text
 
 
+def test_a_payer_who_is_none_here_is_told_at_once(analyst: TestClient) -> None:
+    place = f"/studies/{new(analyst)}/edit/invitation"
+    assert f"Payers here: {PAYER}." in shown(analyst, place)
+    answer = analyst.post(place, data={**STEPS["invitation"], "payer": "Nobody"})
+    assert answer.status_code == 400
+    assert '<a href="#payer">Who pays</a>: No payer here has this name.' in answer.text
+
+
 def test_features_are_added_and_removed_without_a_script(here: Served, analyst: TestClient) -> None:
     study_id, data = new(analyst), {"design": "observed"}
     place = f"/studies/{study_id}/edit/people"
@@ -199,13 +207,15 @@ def test_what_is_protected_is_asked_where_features_are_people_s_own(
 ) -> None:
     study_id = new(analyst)
     place = f"/studies/{study_id}/edit/people"
-    page = shown(analyst, place)
-    assert not re.search(r'name="protects" value="\w+" checked', page)
-    assert "exact sums over everybody's facts are published" in page
+    assert 'name="protects"' not in shown(analyst, place)
+    assert analyst.post(place, data={"do": "next"}).status_code == 303
     observed = {**STEPS["people"], "design": "observed"}
     refused = analyst.post(place, data=observed)
     assert refused.status_code == 400
-    assert "Please choose. The facts are people's own" in html.unescape(refused.text)
+    page = html.unescape(refused.text)
+    assert not re.search(r'name="protects" value="\w+" checked', page)
+    assert "exact sums over everybody's facts are published" in page
+    assert "Please choose. The facts are people's own" in page
     assert analyst.post(place, data={**observed, "protects": "records"}).status_code == 303
     assert stored(here, study_id).draft["fields"]["protects"] == "records"
     assert 'name="protects" value="records" checked' in shown(analyst, place)
@@ -334,6 +344,7 @@ def test_a_group_of_very_few_is_refused_at_once_unless_nothing_gives_them_away(
         assert answer.status_code == status
         if status == 400:
             assert "region is 'west' for 9 of these people" in html.unescape(answer.text)
+            assert f'href="/studies/{study_id}/edit/people"' in answer.text
             assert counts(here, study_id)["roster"] == 0
 
 

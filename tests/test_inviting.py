@@ -19,6 +19,7 @@ from starlette.testclient import TestClient
 from support.analysts import open_study, rows, send_roster, shown, stored
 from support.databases import KINDS, database_url
 from support.serving import URL, WHO, Served, answer_all, asked, close, draft, served, settle_with_less
+from test_participant import IN_BOTH
 
 from truthful.errors import InputError
 from truthful.service.locations import LINKS, Settings, Smtp
@@ -161,6 +162,16 @@ def test_each_person_is_mailed_her_link_once_and_reminded_of_the_same_one(
     assert "Whoever had not answered is reminded." in page
     assert "11" not in re.sub(r"<[^>]+>", "", page)
     assert "@example.org" not in page
+
+
+def test_the_usual_texts_say_in_each_language_what_the_study_says_in_it(
+    here: Served, analyst: TestClient
+) -> None:
+    study_id = asked(here.service, IN_BOTH).study_id
+    page = shown(analyst, f"/studies/{study_id}/mail")
+    assert "Institute invites you to take part in a study: Groceries." in page
+    assert "Institut lädt Sie ein, an einer Studie teilzunehmen: Einkauf." in page
+    assert "Designed:" not in page
 
 
 def test_reminding_tells_nothing_of_whoever_was_invited_alone(
@@ -309,6 +320,7 @@ def test_texts_of_mails_are_kept_only_while_people_can_answer(here: Served, anal
         refused = analyst.post(f"/studies/{study_id}/mail", data=fields)
         assert refused.status_code == 409
         assert "only while people can answer" in refused.text
+        assert f'<a href="/studies/{study_id}">Back to the study</a>' in refused.text
         assert not (here.service.locations.study(study_id) / LINKS).exists()
 
 

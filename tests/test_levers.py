@@ -178,3 +178,15 @@ def test_there_are_no_more_than_a_handful() -> None:
     many = [Remedy("features", str(k), "", float(k)) for k in range(9)]
     assert [one.change for one in best_first([Remedy("lie", 0.1, "", 0.0), *many])] == [0, 1, 2, 3, 4, 5]
     assert best_first([Remedy("lie", 0.1, "", 0.0), many[0]])[0] == many[0]
+
+
+def test_levels_are_merged_together_with_what_people_read_of_them() -> None:
+    """The reference may be one of them, and a level without a label is read by its name."""
+    labels = '{ south = { en = "the South", de = "Süden" }, north = { en = "the North", de = "Norden" } }'
+    region = f'{REGION}reference = "east"\nlevel_labels = {labels}\n'
+    text = DESIGNED.replace(REGION, region).replace("currency", 'language = "en"\ncurrency', 1)
+    changed = told(text, {"players": 2000, "budget": 300.0, "accuracy": 18.0}, 20.7)["levels"].study
+    assert changed is not None
+    feature = changed.in_language("de").features[-1]
+    assert feature.reference == "south or east"
+    assert feature.level_labels == {"north": "Norden", "south or east": "Süden / east"}

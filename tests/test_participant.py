@@ -33,10 +33,12 @@ from support.serving import (
     settle_with_less,
 )
 
+from truthful.deterrence import Typical, mean_square_prediction
 from truthful.errors import InputError
+from truthful.moments import lengths
 from truthful.one_release import payable
 from truthful.service.locations import Locations
-from truthful.service.offer import pay_range
+from truthful.service.offer import make_offer, pay_range
 from truthful.service.settle_study import freeze
 from truthful.store import answers, roster, studies
 from truthful.store.tables import Player
@@ -114,7 +116,9 @@ def test_an_invitation_says_who_asks_and_what_taking_part_means(her: Her) -> Non
         "The situation you are shown was drawn at random.",
         "it is not a fact about you",
         "Your answer is protected.",
-        "would be right 50 times in 100 without the result, and at most 89 times with it",
+        "Of 100 guesses between two possible answers of yours, this many would be right:",
+        "<strong>50</strong> without the result",
+        "<strong>at most 89</strong> with the result",
         "It names nobody.",
         "(50:50) can get no further than 88.1:11.9",
         "45.1%",
@@ -263,6 +267,11 @@ def test_every_text_is_in_her_language_and_else_in_the_study_s_own(here: Served)
     page = unescape(her.client.get(her.link, headers={"Accept-Language": "de"}).text)
     assert all(words in page for words in german)
     assert ' lang="en"' not in page[: page.index("<footer")]
+    her.does("consent")
+    page = unescape(her.client.get(her.link, headers={"Accept-Language": "de"}).text)
+    assert page.index("Ihre Situation") < page.index("<dd>Osten</dd>") < page.index("Wie viel?")
+    saved = her.client.get(f"{her.link}/code.txt", headers={"Accept-Language": "de"}).text
+    assert saved.startswith("Einkauf\nIhr Belegcode: ")
     elsewhere = IN_BOTH.replace('language = "en"', 'language = "de"').replace("en = ", "it = ")
     assert '<p class="asked" lang="de">Wie viel?</p>' in Her(here, asked(here.service, elsewhere)).sees()
 
@@ -291,20 +300,28 @@ def test_no_page_is_half_english_in_german(here: Served) -> None:
 
 
 def test_the_worked_example_is_what_the_rule_pays(here: Served) -> None:
-    """The typical amount, and the same answer with the others' prediction taken to 0 and to the other side."""
+    """The amount that is typical for her, and the same answer with the others' prediction taken to 0 and to the other
+    side; all of them amounts that she can get.
+    """
     study = asked(here.service, ASKING)
     truth, mechanism = study.plan.guarantees.truthfulness, study.plan.number_mechanism
-    length, typical = truth.typical_length or 0.0, truth.typical_pay or 0.0
-    base = mechanism.base(np.array([length]))
-    q = np.sqrt((typical - base) / mechanism.score_weight)
-    paid = [payable(mechanism, np.array([length]), sign * q, q)[0] for sign in (1, 0, -1)]
-    told = Her(here, study).sees()
+    curve = mechanism.curve(study.plan.study.beliefs)
+    for features in ({"price": 3.0, "region": "north"}, {"price": 5.0, "region": "south"}):
+        length = lengths(study.plan.study.normalise({name: [value] for name, value in features.items()}, 1))
+        person = Typical(float(length[0]), truth.typical_noise or 0.0, curve)
+        q = np.sqrt([mean_square_prediction(study.plan.study, person)])
+        paid = [payable(mechanism, length, sign * q, q)[0] for sign in (1, 0, -1)]
+        offer, (least, most) = make_offer(study.plan, features), pay_range(study.plan, features)
+        assert offer["example"][1] == pytest.approx(paid[1], abs=1e-4)
+        assert np.diff(offer["example"]) == pytest.approx(np.diff(paid), rel=0.01)
+        assert offer["typical"] == offer["example"][0]
+        assert least < paid[2] < paid[1] < paid[0] < most
+    told, offer = Her(here, study).sees(), make_offer(study.plan, study.features["p-01"])
     example = told[told.index("For example:") :].partition("</p>")[0]
     assert [float(amount) for amount in re.findall(r"\$(\d+\.\d+)", example)] == pytest.approx(
-        paid, abs=0.0051
+        offer["example"], abs=0.0051
     )
-    assert f"<strong>${typical:.2f}</strong>" in told
-    assert paid[0] > paid[1] > paid[2]
+    assert f"<strong>${offer['typical']:.2f}</strong>" in told
 
 
 def test_a_logo_stands_on_her_pages_and_is_no_other_file(tmp_path: Path) -> None:

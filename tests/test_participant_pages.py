@@ -163,7 +163,7 @@ def test_a_study_is_answered_with_the_keyboard_alone_and_without_scripts(site: S
 @pytest.mark.parametrize("scripts", [True, False])
 def test_what_she_says_is_reviewed_and_going_back_never_asks_to_send_again(site: Site, scripts: bool) -> None:
     """With scripts nothing is sent before she confirms it; without them nothing is kept."""
-    study = asked(site.service, ASKING)
+    study = asked(site.service, ASKING.replace("high = 200", 'high = 200\nunit = "Dollar"'))
     view = site.windows.window(java_script_enabled=scripts, locale="de-DE")
     sent: list[str] = []
     view.on("request", lambda request: sent.append(request.method + request.url.rpartition("/")[2]))
@@ -181,10 +181,14 @@ def test_what_she_says_is_reviewed_and_going_back_never_asks_to_send_again(site:
         view.locator(".slide input").click(position={"x": 3, "y": 5})
         assert view.locator(".slide.untouched").count() == 0
         assert 0 <= int(view.input_value("#answer")) < 20
+        view.fill("#answer", "viel")
+        view.click("form[action$=review] button")
+        assert "„viel“ ist keine Zahl." in view.inner_text("#answer-wrong")
     view.fill("#answer", "62,5")
+    assert not view.locator("#answer-wrong").is_visible()
     view.click("form[action$=review] button")
     view.get_by_role("heading", name="Stimmt das so?").wait_for()
-    assert view.locator(".big:visible").inner_text() == "62,5"
+    assert view.locator(".big:visible").inner_text() == "62,5 Dollar"
     assert [one for one in sent if "." not in one] == ([] if scripts else ["POSTreview", "GETreview"])
     view.go_back()
     view.get_by_role("heading", name="Ihre Antwort", exact=True).wait_for()

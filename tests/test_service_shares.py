@@ -286,8 +286,8 @@ def test_the_wizard_makes_a_study_of_yes_or_no_and_keeps_what_was_typed(
     assert page.index("What do people answer?") < page.index("Name of the study")
     fill(analyst, path, "question", {"answer_kind": "yes-no", **NAMED})
     fill(analyst, path, "invitation", INVITED)
-    assert "their answers are protected and their facts are not" in sees(analyst, f"{path}/edit/people")
-    fill(analyst, path, "people", {"design": "observed"})
+    assert "What is protected" not in sees(analyst, f"{path}/edit/people")  # there are no facts
+    fill(analyst, path, "people", {})
     page = sees(analyst, f"{path}/edit/beliefs")
     assert "Surely at least, %" in page
     assert "A fact changes" not in page  # no facts, so nothing changes the share
@@ -301,6 +301,7 @@ def test_the_wizard_makes_a_study_of_yes_or_no_and_keeps_what_was_typed(
     assert 'value="yes-no" checked' in sees(analyst, f"{path}/edit/question")
     facts = {"design": "uniform", "f0_name": "age", "f0_kind": "number", "f0_low": "18", "f0_high": "80"}
     fill(analyst, path, "people", facts)
+    assert "their answers are protected and their facts are not" in sees(analyst, f"{path}/edit/people")
     assert "A fact changes this by at most" in sees(analyst, f"{path}/edit/beliefs")
     fill(analyst, path, "beliefs", {"share_low": "5", "share_high": "40", "effect": "3"})
     fill(analyst, path, "question", {"answer_kind": "number", "low": "0", "high": "9", **NAMED})

@@ -250,6 +250,11 @@ def _fewer_levels(study: Study, panel: Panel | None) -> Iterator[Lever]:
     def edit(record: Record) -> None:
         feature = next(section for section in record["features"] if section["name"] == name)
         feature["levels"] = [joined if x == a else x for x in feature["levels"] if x != b]
+        if feature.get("reference") in (a, b):
+            feature["reference"] = joined
+        labels = feature.get("level_labels") or {}
+        if a in labels or b in labels:
+            labels[joined] = _either(labels.pop(a, a), labels.pop(b, b))
         for table in ("centre", "expected"):
             declared = record["beliefs"].get(table)
             if isinstance(declared, dict):
@@ -259,6 +264,15 @@ def _fewer_levels(study: Study, panel: Panel | None) -> Iterator[Lever]:
     change = math.log(study.dimension / (study.dimension - 1))
     words = f"Merge the levels {a!r} and {b!r} of `{name}`"
     yield Lever("levels", f"{name}={joined}", words, change, edit, (name, dict.fromkeys((a, b), joined)))
+
+
+def _either(a: Any, b: Any) -> Any:
+    """The label of two levels that are merged, in every language of theirs."""
+    if isinstance(a, str) and isinstance(b, str):
+        return f"{a} / {b}"
+    languages = a if isinstance(a, dict) else b
+    both = [one if isinstance(one, dict) else dict.fromkeys(languages, one) for one in (a, b)]
+    return {language: " / ".join(one[language] for one in both) for language in languages}
 
 
 def _assign_features(study: Study) -> Iterator[Lever]:

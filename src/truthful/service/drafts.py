@@ -158,7 +158,7 @@ def needed_fields(fields: Fields, step: str) -> Iterator[tuple[str, str, str]]:
             *(() if fields.get("asker_pays") == YES else ("payer",)),
         ),
         "people": ("?least_eigenvalue", "protects")
-        if fields.get("design") == "observed" and kind == NUMBER
+        if fields.get("features") and fields.get("design") == "observed" and kind == NUMBER
         else (),
         "beliefs": (
             *_belief_fields(fields, kind),

@@ -20,8 +20,9 @@ from truthful.asked_release import SCALE, AskedRelease, score
 from truthful.charts.estimate_charts import Odds
 from truthful.check import Floats
 from truthful.coins import coin_digits, coin_range, in_millionths, most_in_coins
+from truthful.deterrence import Typical, least_noise, mean_square_prediction
 from truthful.formatting import even_odds, protects
-from truthful.guarantees import Guarantees, Truthfulness
+from truthful.guarantees import Guarantees
 from truthful.moments import GRID, grid_features, lengths
 from truthful.one_release import OneRelease
 from truthful.plan import Plan
@@ -123,8 +124,8 @@ def make_offer(plan: Plan, features: Features) -> Shown:
     """The offer to a player with these features: her pay in coins, and her loss of privacy as betting odds.
 
     `protects` is whether ε is small enough to protect anybody. `all_protected` is whether features are protected as
-    well as answers. `shows_sums` is whether exact sums of features are published. `typical` is a typical player's mean
-    pay, if this player can get it, and `shading` what lies of some sizes cost her.
+    well as answers. `shows_sums` is whether exact sums of features are published. `typical` is what players with these
+    features are paid on average for the truth, and `shading` what lies of some sizes cost a typical player.
     """
     return _make_offer(plan, tuple(features.items()))
 
@@ -136,10 +137,12 @@ def _make_offer(plan: Plan, known: tuple[tuple[str, Any], ...]) -> Shown:
     least, most = pay_range(plan, features)
     odds, truth = Odds(mechanism.epsilon), plan.guarantees.truthfulness
     scored = (mechanism.bonus if isinstance(mechanism, ShareRelease) else mechanism.score_weight) > 0
+    own = _base_and_score(plan, x)
+    typical = truth.typical_pay if own is None else sum(own)
     return {
         "least": least,
         "most": most,
-        "typical": _typical(truth.typical_pay, least, most),
+        "typical": typical if typical is not None and least < most and least <= typical <= most else None,
         "scored": scored,
         "all_protected": study.protects == "records" and bool(study.features),
         "shows_sums": study.publishes_matrix,
@@ -148,29 +151,47 @@ def _make_offer(plan: Plan, known: tuple[tuple[str, Any], ...]) -> Shown:
         "even_odds": even_odds(mechanism.epsilon),
         "guesses": _guesses(mechanism.epsilon),
         "shading": truth.shading or () if scored else (),
-        "example": _example(mechanism, truth) if scored else None,
+        "example": _example(mechanism, *own) if own and scored else None,
         "surer": [(before, *odds.in_tenths(before)) for before in PRIORS],
         "bonus": bonus_at(mechanism, study, x),
         "stakes": stakes_at(mechanism, study, x),
     }
 
 
-def _typical(pay: float | None, least: Decimal, most: Decimal) -> float | None:
-    """The pay of a typical player; None if it is unknown, outside her range, or the only possible amount."""
-    return pay if pay is not None and least < most and least <= pay <= most else None
+def _base_and_score(plan: Plan, x: Floats) -> tuple[float, float] | None:
+    """What payments start from at these features, and the mean pay of truthful answers above that.
 
-
-def _example(mechanism: object, truth: Truthfulness) -> tuple[float, ...] | None:
-    """The pay of a typical answer that predicts others above their expected average: if they are as far above, at the
-    average, and as far below. Only for numbers under the quadratic rule; otherwise None.
-
-    For p = q, 0 and −q the payment is base + b(2pq − q²), and bq² is the typical player's mean score.
+    Only for numbers, where something is promised about them; otherwise None.
     """
-    typical, length = truth.typical_pay, truth.typical_length
-    if not isinstance(mechanism, OneRelease) or None in (typical, length) or mechanism.rule != "quadratic":
+    mechanism, promised = plan.mechanism, plan.guarantees.truthfulness
+    if (
+        not isinstance(mechanism, OneRelease)
+        or promised.typical_pay is None
+        or promised.typical_noise is None
+    ):
         return None
-    base = float(mechanism.base(np.array(length)))
-    return tuple(base + part * (float(typical or 0.0) - base) for part in (1, -1, -3))
+    r = lengths(x)
+    return float(mechanism.base(r)[0]), float(np.interp(r, *_mean_scores(plan, promised.typical_noise))[0])
+
+
+@lru_cache(maxsize=32)
+def _mean_scores(plan: Plan, noise: float) -> tuple[Floats, Floats]:
+    """Some lengths of features, and the mean pay of truthful answers at each above the base payment: bE[q²]."""
+    study, mechanism = plan.study, plan.number_mechanism
+    possible, curve = least_noise(study)[0], mechanism.curve(study.beliefs)
+    squares = [mean_square_prediction(study, Typical(float(r), noise, curve)) for r in possible]
+    return possible, mechanism.score_weight * np.array(squares)
+
+
+def _example(mechanism: object, base: float, earned: float) -> tuple[float, ...] | None:
+    """The pay of a typical answer that predicts others above their expected average: if they are as far above, at the
+    average, and as far below. Only under the quadratic rule; otherwise None.
+
+    For p = q, 0 and −q the payment is base + b(2pq − q²), and `earned` is the mean of bq².
+    """
+    if not isinstance(mechanism, OneRelease) or mechanism.rule != "quadratic":
+        return None
+    return tuple(base + part * earned for part in (1, -1, -3))
 
 
 def _guesses(epsilon: float) -> tuple[tuple[int, str], tuple[int, str]]:

@@ -257,14 +257,14 @@ class ParticipantVisit(Visit):
             "told": told,
             "logo": self.service.logo is not None,
             "invitation": told.invitation,
-            "study_title": (told.invitation and told.invitation.title) or study.name,
+            "study_title": told.title,
             "lang": Markup(f' lang="{spoken}"') if spoken not in (None, hers) else "",
             # Assigned features are random numbers of the analyst's, not facts about her.
             "assigned": bool(study.features) and study.assigned,
             "notice": None,
             "code_next": False,
         }
-        if name in ("invited", "disputed"):
+        if name in ("invited", "disputed", "question"):
             given |= {"shown_features": shown_features(told, view.player)}
         if name == "question":
             given |= {"wrong": {}, "typed": {}, "choices": shown_choices(study.response, view.player)}
@@ -477,9 +477,9 @@ def code_file(visit: Link) -> Response:
     view = visit.look()
     if not view.knows:
         return go(view.link)
-    study = visit.plan(view.stored.id).study
+    told = visit.plan(view.stored.id).study.in_language(visit.locale.language)
     return download(
-        f"{study.name}\n{language(visit.request)('participant.code')}: {view.code}\n", "receipt-code.txt"
+        f"{told.title}\n{language(visit.request)('participant.code')}: {view.code}\n", "receipt-code.txt"
     )
 
 

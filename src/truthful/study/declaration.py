@@ -147,6 +147,11 @@ class Declaration(Section):
         """Translate each text into this language, or the study's own if it lacks this one."""
         return cast(Declaration, _speak(self, self.spoken(language) or "")) if self.languages else self
 
+    @property
+    def title(self) -> Any:
+        """What people read as the study's name."""
+        return (self.invitation and self.invitation.title) or self.name
+
     def spoken(self, language: str) -> str | None:
         """The language shown to somebody who asks for this one; None if the study declares none."""
         return language if language in self.languages else self.language

@@ -70,22 +70,18 @@ def _mail_page(
 
 
 def _usual_texts(visit: SignedIn, stored: StoredStudy) -> dict[str, str]:
-    """Default texts in every language."""
+    """Default texts in every language, with what the study says in it."""
     study = visit.plan(stored.id).study
-    invitation = study.declared.invitation
-    values: dict[str, Any] = {
-        "study": study.name,
-        "asked_by": invitation.asked_by if invitation else "",
-        "link": LINK,
-    }
 
-    def usual(kind: str, texts: Texts) -> str:
-        return texts(f"analyst.mail.usual_{kind}", **values)
+    def usual(kind: str, name: str, texts: Texts) -> str:
+        told = study.in_language(name)
+        asked_by = told.invitation.asked_by if told.invitation else ""
+        return texts(f"analyst.mail.usual_{kind}", study=told.title, asked_by=asked_by, link=LINK)
 
     written = {}
     for kind in LETTERS:
-        written[f"{kind}_subject"] = usual(f"{kind}_subject", language(visit.request))
-        written |= {f"{kind}_{name}": usual(kind, texts) for name, texts in languages().items()}
+        written[f"{kind}_subject"] = usual(f"{kind}_subject", visit.locale.language, language(visit.request))
+        written |= {f"{kind}_{name}": usual(kind, name, texts) for name, texts in languages().items()}
     return written
 
 

@@ -293,8 +293,10 @@ def freeze_page(visit: Analyst, stored: Draft) -> Response:
     return _freeze_page(visit, stored)
 
 
-def _freeze_page(visit: SignedIn, stored: StoredStudy, wrong: str = "", typed: str = "") -> Response:
-    """The last review before freezing, with the error of a typed deadline."""
+def _freeze_page(
+    visit: SignedIn, stored: StoredStudy, wrong: str = "", typed: str = "", chosen: str = ""
+) -> Response:
+    """The last review before freezing, with the error of a typed deadline and what was chosen beside it."""
     plan = parse_plan(plan_of(stored))
     with visit.reading() as session:
         before = similar_studies(session, stored.id, plan.study)
@@ -306,6 +308,7 @@ def _freeze_page(visit: SignedIn, stored: StoredStudy, wrong: str = "", typed: s
         status=400 if wrong else 200,
         wrong=wrong,
         typed=typed,
+        chosen=chosen,
         stored=stored,
         plan=plan,
         before=before,
@@ -332,7 +335,7 @@ def freeze_study(visit: Analyst, stored: Draft, sent: Sent) -> Response:
             deadline=read_time(text(sent, "until")),
         )
     except InputError as problem:
-        return _freeze_page(visit, stored, str(problem), text(sent, "until"))
+        return _freeze_page(visit, stored, str(problem), text(sent, "until"), chosen)
     return go(f"/studies/{stored.id}")
 
 

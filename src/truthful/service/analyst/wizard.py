@@ -267,19 +267,19 @@ def save_step(visit: Analyst, stored: Draft, sent: Sent, step: str) -> Response:
         return go(f"{here}#f{len(fields['features']) - 1}_name")
     if pressed.startswith("remove-"):
         return go(f"{here}#features")
-    if drafts.missing_fields(fields, step) or drafts.complaints(fields, step):
-        return _step_page(visit, find(visit, stored.id), fields, step, checked=True)
+    if wrong := _wrong(visit, fields, step):
+        return _step_page(visit, find(visit, stored.id), fields, step, wrong)
     later = STEPS[STEPS.index(step) + 1 :]
     return go(f"/studies/{stored.id}/edit/{later[0]}" if later else f"/studies/{stored.id}")
 
 
 def _step_page(
-    visit: SignedIn, stored: StoredStudy, fields: Fields, step: str, *, checked: bool = False
+    visit: SignedIn, stored: StoredStudy, fields: Fields, step: str, wrong: dict[str, str] | None = None
 ) -> Response:
-    wrong = _wrong(fields, step) if checked else {}
+    wrong = wrong or {}
     return visit.page(
         f"analyst/edit_{step}.html",
-        status=400 if checked else 200,
+        status=400 if wrong else 200,
         stored=stored,
         step=step,
         steps=STEPS,
@@ -294,14 +294,19 @@ def _step_page(
     )
 
 
-def _wrong(fields: Fields, step: str) -> dict[str, str]:
-    """The errors of a step by field: `missing`, no `number`, or if there are none of these, the study's complaints."""
+def _wrong(visit: SignedIn, fields: Fields, step: str) -> dict[str, str]:
+    """The errors of a step by field: `missing`, no `number`, or if there are none of these, the study's complaints.
+
+    A `payer` who is not among the service's payers is one of them, unless there is none yet.
+    """
     if empty := drafts.missing_fields(fields, step):
         return empty
     sentences: dict[str, str] = {}
     for problem in drafts.complaints(fields, step):
         name = drafts.field_of(problem)
         sentences[name] = f"{sentences[name]} {problem.sentence}" if name in sentences else problem.sentence
+    if step == "invitation" and fields.get("asker_pays") != YES and (payers := _payers(visit)):
+        return sentences if fields.get("payer") in payers else {"payer": "payer", **sentences}
     return sentences
 
 

@@ -44,6 +44,7 @@ function link(box, signs) {
     const value = readNumber(field.value, signs);
     slider.parentElement.classList.toggle("untouched", value === null);
     if (value !== null) slider.value = value;
+    if (!problem(box, field.value.trim(), value)) check(box, signs); // takes back what was wrong
   };
   slider.addEventListener("input", () => {
     field.value = shown(slider.value, signs);
@@ -87,7 +88,7 @@ function askInThePage(form, confirm) {
     const said = chosen ? { answer: { value: chosen.value, words: chosen.dataset.said } } : {};
     for (const box of boxes) {
       const value = check(box, signs);
-      if (value !== undefined) said[box.querySelector(".typed").name] = { value, words: shown(value, signs) };
+      if (value !== undefined) said[box.querySelector(".typed").name] = { value, words: shown(value, signs) + box.dataset.unit };
     }
     const wrong = boxes.find((box) => !box.querySelector(".error").hidden);
     if (wrong) wrong.querySelector(".typed").focus();
