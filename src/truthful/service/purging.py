@@ -123,7 +123,7 @@ def purge_from(settings: Settings, study_id: str, *, unpaid: bool) -> Erasure:
         with database.reading() as session:
             known = {stored.id: stored.name for stored in studies.everything(session)}
         if study_id not in known:
-            listed = ", ".join(f"{one} ({name})" for one, name in known.items()) or "none"
+            listed = ", ".join(f"{one} ({name!r})" for one, name in known.items()) or "none"
             raise InputError(
                 f"There is no study {study_id!r} in {str(settings.directory)!r}. Name one of these: {listed}."
             )
