@@ -122,6 +122,7 @@ def test_ids_are_kept_as_they_are_written(here: Served, analyst: TestClient, ope
         (HEAD + "a,1,north\na,2,north\n", "'a' appears again; the first record is in row 3"),
         (HEAD + "a\0b,1,north\n", "cannot be seen"),
         (HEAD + '"a\nb",1,north\n', "cannot be seen"),
+        (HEAD + "a\ufe0f,1,north\n", r"'a\ufe0f' holds a character that cannot be seen"),
         (HEAD + "=1+1,1,north\n", "takes for a formula"),
         (HEAD + "+49,1,north\n", "takes for a formula"),
         (HEAD + "-a,1,north\n", "takes for a formula"),

@@ -175,9 +175,10 @@ def test_the_usual_texts_say_in_each_language_what_the_study_says_in_it(
 
 
 def test_reminding_tells_nothing_of_whoever_was_invited_alone(
-    here: Served, analyst: TestClient, post: Post
+    here: Served, analyst: TestClient, post: Post, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Were she told that nobody was reminded, she would know that the one she invited has answered."""
+    """Were she told that nobody was reminded, or that reminders wait, she would know whether the one has answered."""
+    nowhere = Settings(here.service.settings.directory, URL, smtp=Smtp("127.0.0.1", 9, "studies@example.org"))
     pages = []
     for said in (False, True):
         address = f"alone-{said}-{here.service.database.is_sqlite}@example.org"
@@ -191,9 +192,15 @@ def test_reminding_tells_nothing_of_whoever_was_invited_alone(
             assert browser.post(f"{path}/submit", data={"answer": "20"}).status_code == 303
         press(here, analyst, study_id, "remind")
         pages.append(shown(analyst, f"/studies/{study_id}/mail").replace(study_id, "ID"))
+        with monkeypatch.context() as away:
+            away.setattr(here.service.mailer, "_settings", nowhere)
+            send(here)
+        assert here.service.mailer is not None
+        assert (here.service.mailer.problem is None) == said
+        pages.append(shown(analyst, f"/studies/{study_id}/mail").replace(study_id, "ID"))
         send(here)
         pages.append(shown(analyst, f"/studies/{study_id}/mail").replace(study_id, "ID"))
-    assert pages[:2] == pages[2:]
+    assert pages[:3] == pages[3:]
 
 
 def test_whoever_cannot_be_mailed_is_told_and_tried_again_and_nobody_twice(

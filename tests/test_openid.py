@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import hmac
 import json
 import re
@@ -9,7 +10,7 @@ import time
 import warnings
 from base64 import urlsafe_b64encode
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import AsyncExitStack, contextmanager
 from hashlib import sha256
 from pathlib import Path
 from typing import Any
@@ -20,13 +21,15 @@ import pytest
 from joserfc import jwt
 from joserfc.errors import JoseError
 from joserfc.jwk import KeySet, RSAKey
+from starlette.concurrency import run_in_threadpool
 from starlette.testclient import TestClient
 from support.databases import KINDS, database_url
 from support.serving import PASSWORD, URL, WHO, Served, served
 
 from truthful.errors import InputError, Refused
+from truthful.service.limits import Busy
 from truthful.service.locations import Provider
-from truthful.service.openid import BACK, read_claims
+from truthful.service.openid import BACK, MOST_EACH, MOST_WAITING, read_claims, read_identity
 from truthful.store import accounts
 from truthful.store.tables import Role
 
@@ -208,6 +211,25 @@ def test_a_provider_that_is_down_is_told_and_passwords_still_work(tmp_path: Path
         assert entered.headers["location"] == "/studies"
 
 
+def test_no_address_takes_all_the_places_of_those_who_wait_for_the_provider(here: Served) -> None:
+    provider = here.client.app.state.openid  # type: ignore[attr-defined]
+
+    async def crowd() -> None:
+        async with AsyncExitStack() as waiting:
+            for _ in range(MOST_EACH):
+                await waiting.enter_async_context(provider._client("testclient"))
+            refused = await run_in_threadpool(here.client.get, "/sign-in/openid")
+            assert (refused.status_code, int(refused.headers["retry-after"]) > 0) == (429, True)
+            for number in range(MOST_EACH, MOST_WAITING):
+                await waiting.enter_async_context(provider._client(f"another {number}"))
+            with pytest.raises(Busy):
+                await waiting.enter_async_context(provider._client("one more"))
+
+    asyncio.run(crowd())
+    account(here, "ada", ADA)
+    assert sign_in(here, "1")[1].headers["location"] == "/studies"
+
+
 def test_where_passwords_are_off_only_the_provider_and_one_time_links_let_in(
     tmp_path: Path, issuer: str
 ) -> None:
@@ -237,7 +259,13 @@ def test_a_token_says_who_came() -> None:
     keys = KeySet([OURS])
     assert read_claims(token(), keys, PROVIDER, "n")["sub"] == "1"
     several = token(aud=[CLIENT, "another"], azp=CLIENT)
-    assert read_claims(several, keys, PROVIDER, "n")["sub"] == "1"
+    claims = read_claims(several, keys, PROVIDER, "n")
+    assert claims["sub"] == "1"
+    vouched = [
+        read_identity({**claims, "email": email, "email_verified": verified}).email
+        for email, verified in ((ADA, True), (ADA, False), (ADA, "true"), ([ADA], True), ("2", True))
+    ]
+    assert vouched == [ADA, None, None, None, None]
 
 
 @pytest.mark.parametrize(

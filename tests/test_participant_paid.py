@@ -99,6 +99,7 @@ def test_a_number_is_understood_as_she_writes_it_and_kept_to_the_last_digit(
         ("much", "de", "„much“ ist keine Zahl"),
         ("1 000 000 000", "en", "outside the range"),
         ("0x10", "en", "is not a number"),
+        ("1_0", "en", "“1_0” is not a number"),
         ("9" * 400, "en", "is not a number"),
         ("<script>alert(1)</script>", "en", "“<script>alert(1)</script>” is not a number"),
         ("5; DROP TABLE answers", "en", "is not a number"),

@@ -122,6 +122,17 @@ def test_an_account_is_ended_and_let_in_again_by_the_operator_alone(place: Place
         assert (refused.code, said in refused.err) == (2, True)
 
 
+def test_a_study_s_name_gives_the_operator_s_terminal_no_commands(place: Place) -> None:
+    with place.served.service.database.writing() as session:
+        studies.create(session, "ada", {"name": "\x1b]0;mine\x07\u202e"})
+    for told in (
+        place.command("account", "list").out,
+        place.run("purge", str(place.directory), "nothing", "--database", place.url).err,
+    ):
+        assert r"'\x1b]0;mine\x07\u202e'" in told
+        assert not {"\x1b", "\x07", "\u202e"} & set(told)
+
+
 def test_a_study_is_frozen_only_if_it_names_a_payer_of_this_service(place: Place) -> None:
     here = place.served
     analyst = here.signed_in(Role.ANALYST)

@@ -19,14 +19,14 @@ from typing import Any
 import httpx2
 import pytest
 from support.commands import Run
-from support.databases import database_url
+from support.databases import copy_new, database_url
 from support.lives import until
 from support.serving import PASSWORD, answer_all, asked, close, code_of, served
 
 import truthful
 from truthful.errors import InputError, Refused
 from truthful.service.locations import Locations, Settings
-from truthful.service.server import PLAYERS, TO_ANSWER, Opening, listen, make_demo
+from truthful.service.server import PLAYERS, TO_ANSWER, Opening, listen, make_demo, prepare
 from truthful.store import studies
 from truthful.store.tables import State
 
@@ -230,6 +230,21 @@ def test_a_database_that_is_missing_beside_frozen_studies_is_told_and_not_begun_
     with pytest.raises(Refused, match=r"holds 1 frozen studies\. Bring the database back"):
         Settings(tmp_path).open_database()
     assert not (tmp_path / "truthful.db").exists()
+
+
+def test_studies_that_the_database_does_not_have_are_told_at_the_start(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """It is another service's, or was restored from before they were frozen."""
+    with served(tmp_path) as here:
+        study_id = asked(here.service).study_id
+    prepare(Settings(tmp_path), analyst="ada", demo=False)
+    assert capsys.readouterr().err == ""
+    for path in tmp_path.glob("truthful.db*"):
+        path.unlink()
+    copy_new(tmp_path / "truthful.db")
+    prepare(Settings(tmp_path), analyst="ada", demo=False)
+    assert f"Studies {study_id} are frozen in" in capsys.readouterr().err
 
 
 def test_a_database_of_a_newer_version_is_not_touched(tmp_path: Path, run: Run) -> None:

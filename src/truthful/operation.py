@@ -365,7 +365,8 @@ def _tell_link(name: str, role: str, link: str, as_json: bool) -> None:
 
 def _print_studies(found: dict[str, str]) -> None:
     for study_id, name in found.items():
-        print(f"  {study_id}  {name or 'without a name'}")
+        shown = name if name.isprintable() else ascii(name)  # it could hold commands to the terminal
+        print(f"  {study_id}  {shown or 'without a name'}")
 
 
 def _print_rows(names: Sequence[str], rows: Iterable[Any], as_json: bool) -> None:

@@ -10,6 +10,7 @@ from __future__ import annotations
 import hmac
 import secrets
 import time
+from collections import Counter
 from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
@@ -26,7 +27,7 @@ from joserfc.jwk import KeySet
 from joserfc.jwt import JWTClaimsRegistry
 from starlette.responses import RedirectResponse, Response
 
-from truthful.service.limits import Busy
+from truthful.service.limits import Busy, address
 from truthful.service.locations import Provider
 from truthful.service.pages import Visit, Visitor
 from truthful.service.signing import cookie_name, enter
@@ -39,8 +40,8 @@ BACK = "/sign-in/openid/back"
 ATTEMPT, ATTEMPT_SECONDS = "openid", 600
 #: In seconds: the timeout for the provider, how long its metadata is cached, and how far clocks may differ.
 PATIENCE, METADATA_SECONDS, LEEWAY = 10.0, 3600.0, 60
-#: The most sign-ins that wait for the provider at a time.
-MOST_WAITING = 20
+#: The most sign-ins that wait for the provider at a time: in all, and from one address.
+MOST_WAITING, MOST_EACH = 20, 5
 #: Accepted signature algorithms: asymmetric ones only.
 SIGNED = ["RS256", "RS384", "RS512", "PS256", "PS384", "PS512", "ES256", "ES384", "ES512", "EdDSA", "Ed25519"]
 
@@ -77,20 +78,21 @@ class OpenId:
         self._provider, self._back = provider, f"{origin}{BACK}"
         self._metadata: dict[str, Any] = {}
         self._keys: KeySet | None = None
-        self._read_at, self._under_way = -METADATA_SECONDS, 0
+        self._read_at = -METADATA_SECONDS
+        self._under_way: Counter[str] = Counter()
 
-    async def begin(self, attempt: SignInAttempt) -> str:
-        """The provider's address to redirect the browser to."""
-        async with self._client() as client:
+    async def begin(self, attempt: SignInAttempt, whose: str) -> str:
+        """The provider's address to redirect the browser at the address `whose` to."""
+        async with self._client(whose) as client:
             endpoint = (await self._load_metadata(client))["authorization_endpoint"]
-            address, _ = client.create_authorization_url(
+            location, _ = client.create_authorization_url(
                 endpoint, state=attempt.state, nonce=attempt.nonce, code_verifier=attempt.verifier
             )
-            return str(address)
+            return str(location)
 
-    async def finish(self, code: str, attempt: SignInAttempt) -> VouchedIdentity:
+    async def finish(self, code: str, attempt: SignInAttempt, whose: str) -> VouchedIdentity:
         """Exchange a code for the identity that signed in."""
-        async with self._client() as client:
+        async with self._client(whose) as client:
             metadata = await self._load_metadata(client)
             token = await client.fetch_token(
                 metadata["token_endpoint"],
@@ -134,11 +136,13 @@ class OpenId:
         return self._metadata
 
     @asynccontextmanager
-    async def _client(self) -> AsyncIterator[AsyncOAuth2Client]:
+    async def _client(self, whose: str) -> AsyncIterator[AsyncOAuth2Client]:
         """An HTTP client of the provider. Errors become NotSignedIn; after a failure the metadata are fetched again."""
-        if self._under_way >= MOST_WAITING:
+        if self._under_way.total() >= MOST_WAITING:
             raise Busy(503)
-        self._under_way += 1
+        if self._under_way[whose] >= MOST_EACH:
+            raise Busy(429)
+        self._under_way[whose] += 1
         try:
             async with AsyncOAuth2Client(
                 self._provider.client_id,
@@ -157,7 +161,8 @@ class OpenId:
             self._read_at = -METADATA_SECONDS
             raise NotSignedIn("signing.openid_down", 503) from None
         finally:
-            self._under_way -= 1
+            self._under_way[whose] -= 1
+            self._under_way += Counter()  # drop zero counts
 
 
 async def _json(client: AsyncOAuth2Client, address: str, *, withhold_token: bool = True) -> dict[str, Any]:
@@ -190,7 +195,8 @@ def read_claims(token: str, keys: KeySet, provider: Provider, nonce: str) -> dic
 
 def read_identity(claims: Mapping[str, Any]) -> VouchedIdentity:
     email = claims.get("email")
-    verified = claims.get("email_verified") is True and isinstance(email, str)
+    # Without an @ it could be taken for another person's subject.
+    verified = claims.get("email_verified") is True and isinstance(email, str) and "@" in email
     return VouchedIdentity(claims["iss"], claims["sub"], email if verified else None)
 
 
@@ -199,10 +205,10 @@ async def begin(visit: Visitor) -> Response:
     """Redirect to the provider. This is a link, not a form, because our policy allows forms to our own pages only."""
     attempt = SignInAttempt(*(secrets.token_urlsafe(32) for _ in range(3)))
     try:
-        address = await _openid(visit).begin(attempt)
+        provider = await _openid(visit).begin(attempt, _whose(visit))
     except NotSignedIn as problem:
         return _refuse(visit, problem)
-    response = RedirectResponse(address, 303)
+    response = RedirectResponse(provider, 303)
     visit.keep(response, cookie_name(visit.service, ATTEMPT), ".".join(attempt), ATTEMPT_SECONDS)
     return response
 
@@ -218,7 +224,7 @@ async def come_back(visit: Visitor, state: str = "", code: str = "", error: str 
             raise NotSignedIn("signing.openid_stale", 400)
         if error or not code:
             raise NotSignedIn("signing.openid_denied")
-        identity = await _openid(visit).finish(code, SignInAttempt(*kept))
+        identity = await _openid(visit).finish(code, SignInAttempt(*kept), _whose(visit))
         response = await visit.service.pools.known.run(partial(_sign_in, visit, identity))
     except NotSignedIn as problem:
         response = _refuse(visit, problem)
@@ -243,6 +249,11 @@ def _sign_in(visit: Visit, identity: VouchedIdentity) -> Response:
 def _openid(visit: Visit) -> OpenId:
     found: OpenId = visit.request.app.state.openid
     return found
+
+
+def _whose(visit: Visit) -> str:
+    """The address that a sign-in comes from: nobody may take all places."""
+    return address(visit.request, visit.service.settings.behind_proxy)
 
 
 def _refuse(visit: Visit, problem: NotSignedIn) -> Response:

@@ -159,6 +159,8 @@ def day(time: date, locale: Locale) -> str:
 def read_number(text: str, locale: Locale) -> float | None:
     """Parse a number typed in the reader's language or in plain form; None if it is none."""
     words = text.strip().replace("\u2212", "-").replace(" ", "").replace("\u00a0", "").replace("\u202f", "")
+    if "_" in words:  # Decimal would read 1_0 as 10
+        return None
     try:
         value = float(parse_decimal(words, locale=locale, strict=True))
     except (NumberFormatError, ValueError, ArithmeticError):  # the last for exponents that no decimal has

@@ -158,7 +158,7 @@ def purge_from(settings: Settings, study_id: str, *, unpaid: bool) -> Erasure:
         with database.reading() as session:
             known = {stored.id: stored.name for stored in studies.list_studies(session)}
         if study_id not in known:
-            listed = ", ".join(f"{known_id} ({name})" for known_id, name in known.items()) or "none"
+            listed = ", ".join(f"{known_id} ({name!r})" for known_id, name in known.items()) or "none"
             raise InputError(
                 f"There is no study {study_id!r} in {str(settings.directory)!r}. Name one of these: {listed}."
             )

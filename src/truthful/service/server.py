@@ -180,6 +180,7 @@ def prepare(settings: Settings, *, analyst: str, demo: bool) -> Opening:
     """Create the tables, the analyst's account and link, and the demo's study, as far as missing and asked for."""
     settings.locations.logo()  # an invalid file is refused now
     with closing(settings.open_database()) as database:
+        _warn_of_unknown_studies(database, settings.locations)
         link, home = _first_link(database, settings, analyst), settings.origin
         made = make_demo(database, settings.locations) if demo else None
         return Opening(
@@ -190,6 +191,17 @@ def prepare(settings: Settings, *, analyst: str, demo: bool) -> Opening:
             None if made is None else f"{home}/welcome/{made.payer}",
             None if made is None else f"{home}/a/{made.participant}",
             None if made is None else f"{home}/s/{made.study_id}",
+        )
+
+
+def _warn_of_unknown_studies(database: Database, locations: Locations) -> None:
+    """Tell the operator of frozen studies that the database does not have: it may be another one, or an older one."""
+    with database.reading() as session:
+        known = {stored.id for stored in studies.list_studies(session)}
+    if unknown := [study_id for study_id in locations.frozen() if study_id not in known]:
+        LOG.error(
+            f"Studies {', '.join(unknown)} are frozen in {str(locations.studies)!r}, and the database {database.shown} "
+            "does not have them: links to them lead nowhere. If it is the wrong one, stop and name the right one."
         )
 
 

@@ -28,6 +28,7 @@ from truthful.intake.duplicates import later_records
 from truthful.intake.rules import quote
 from truthful.settlement.checks import FEWEST_ALIKE
 from truthful.store import answers
+from truthful.store.account_names import INVISIBLE
 from truthful.store.accounts import hash_token, new_token
 from truthful.store.answers import OpenedAnswer
 from truthful.store.audit_log import log
@@ -120,9 +121,9 @@ def _require_plain(ids: Iterable[str], first_row: int) -> None:
             raise InputError(
                 f"Row {row}: the player's id has {len(player):,} characters; give {LONGEST_ID} or fewer."
             )
-        if not player.isprintable():
+        if not player.isprintable() or INVISIBLE.search(player):
             raise InputError(
-                f"Row {row}: the player's id {quote(player)} holds a character that cannot be seen. Leave it out."
+                f"Row {row}: the player's id {player!a} holds a character that cannot be seen. Leave it out."
             )
         # As a spreadsheet may read it: full-width signs count as signs, and leading blanks are skipped.
         if normalize("NFKC", player).lstrip().startswith(FORMULA):

@@ -48,7 +48,9 @@ def _mail_page(
     wrong: dict[str, str] | None = None,
     typed: dict[str, str] | None = None,
 ) -> Response:
-    """The texts and the progress of mails. It leaves out the number of reminders: that would reveal who answered."""
+    """The texts and the progress of mails. Only invitations count: of reminders, even that one waits would say that
+    somebody has not answered.
+    """
     mailer = visit.service.mailer
     with visit.reading() as session:
         progress, failed = mails.progress(session, stored.id), mails.problems(session, stored.id)
@@ -57,7 +59,7 @@ def _mail_page(
         status=400 if wrong else 200,
         stored=stored,
         possible=mailer is not None,
-        problem=mailer and mailer.problem,
+        problem=mailer and progress["waiting"] and mailer.problem,
         progress=progress,
         failed=failed,
         letters=LETTERS,
