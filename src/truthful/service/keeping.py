@@ -116,8 +116,7 @@ def rotate(settings: Settings) -> int:
                 f"A server is running with {str(settings.directory)!r}, which would go on with the old key. Stop it, "
                 "rotate the key, start it again."
             )
-        database = settings.open_database()
-        with closing(database):
+        with closing(settings.existing_database()) as database:
             return _rotate(settings, database)
 
 

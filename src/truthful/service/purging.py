@@ -20,7 +20,7 @@ from typing import Any
 
 from sqlalchemy.exc import OperationalError
 
-from truthful.errors import InputError, Refused
+from truthful.errors import Refused
 from truthful.files import pretty_json, write_atomically
 from truthful.service.keeping import PRIVATE, SEALED_BOOKS
 from truthful.service.locations import CLOSED, LINKS, FilesMissing, Locations, Settings, SettledElsewhere
@@ -118,13 +118,7 @@ def today() -> date:
 
 def purge_from(settings: Settings, study_id: str, *, unpaid: bool) -> Erasure:
     """Erase by command, also while the service runs."""
-    settings.require_service()
-    with closing(settings.open_database()) as database:
+    with closing(settings.existing_database()) as database:
         with database.reading() as session:
-            known = {stored.id: stored.name for stored in studies.everything(session)}
-        if study_id not in known:
-            listed = ", ".join(f"{one} ({name})" for one, name in known.items()) or "none"
-            raise InputError(
-                f"There is no study {study_id!r} in {str(settings.directory)!r}. Name one of these: {listed}."
-            )
+            studies.require_known(session, study_id)
         return purge(database, settings.locations, study_id, OPERATOR, unpaid=unpaid)

@@ -15,6 +15,7 @@ from sqlalchemy import delete, insert, literal, select
 from sqlalchemy.orm import Session
 
 from truthful.errors import Refused
+from truthful.formatting import plural
 from truthful.store import studies
 from truthful.store.audit_log import log
 from truthful.store.studies import ENDED, NotNow
@@ -62,8 +63,8 @@ def prepare(session: Session, study_id: str, who: str, *, unpaid: bool) -> Erasu
     unsent = studies.count_unsent(session, study_id)
     if unsent and not stored.rehearsal and not unpaid:
         raise Unpaid(
-            f"{unsent:,} payments of this study are not marked as sent, and nobody could tell afterwards who is owed "
-            "what. Let the payer pay and mark them first, or add --unpaid. Nothing was erased."
+            f"This study has {plural(unsent, 'payment')} not marked as sent, and nobody could tell afterwards who is "
+            "owed what. Let the payer pay and mark them first, or add --unpaid. Nothing was erased."
         )
     owed = list(studies.payments(session, study_id))
     totals = {

@@ -89,6 +89,14 @@ def find(session: Session, study_id: str, *, lock: bool = False) -> StoredStudy:
     return stored
 
 
+def require_known(session: Session, study_id: str) -> None:
+    """Refuse the operator's word for a study that there is not, and list those that there are."""
+    known = {stored.id: stored.name for stored in everything(session)}
+    if study_id not in known:
+        listed = ", ".join(f"{one} ({name or 'without a name'})" for one, name in known.items()) or "none yet"
+        raise InputError(f"There is no study {study_id!r}. Studies here: {listed}.")
+
+
 def everything(session: Session, account: Account | None = None) -> list[StoredStudy]:
     """All studies, or those that an account has access to, the newest first.
 
