@@ -19,6 +19,7 @@ from support.serving import Served, asked, served
 from truthful.errors import InputError
 from truthful.service import monitoring, participant
 from truthful.service.monitoring import TOKEN, read_token, write_log_as
+from truthful.store.database import RolledBack
 
 SECRET = "a token that nobody can guess"
 
@@ -162,6 +163,12 @@ def test_the_log_tells_where_it_failed_and_no_value(
         else:
             assert told.startswith("A page failed.\n")
             assert told.endswith("ValueError\n")
+
+
+def test_a_full_disk_is_one_line_of_the_log(capsys: pytest.CaptureFixture[str]) -> None:
+    write_log_as("words")
+    monitoring.complain("A page failed.", RolledBack("See whether its disk is full."))
+    assert capsys.readouterr().err == "A page failed. See whether its disk is full.\n"
 
 
 @pytest.mark.parametrize("form", ["json", "words"])

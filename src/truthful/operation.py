@@ -7,7 +7,7 @@ import json
 import os
 import sys
 from collections.abc import Iterable, Iterator, Sequence
-from contextlib import closing, contextmanager
+from contextlib import contextmanager
 from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -358,7 +358,7 @@ def _service(
         from truthful.service.locations import Settings
     settings = Settings(directory, url or "http://127.0.0.1:8000", database)
     with (
-        closing(settings.existing_database()) as opened,
+        settings.existing_database() as opened,
         opened.writing() if writes else opened.reading() as session,
     ):
         yield settings, session

@@ -21,7 +21,7 @@ import zipfile
 import zlib
 from base64 import b64encode
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from contextlib import ExitStack, closing, contextmanager
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from hashlib import sha256
@@ -115,14 +115,14 @@ Add = Callable[[str, bytes], None]
 def back_up(settings: Settings, path: Path) -> Backup:
     """Copy all of a service's data except its key into a new file that only its owner can read."""
     _require_absent(path)
-    with closing(settings.existing_database()) as database:
+    with settings.existing_database() as database:
         if len(database.seals.masters) > 1:
             raise Refused(
                 "The service's key is being replaced: there are two. End that first, with the command "
                 f"`{command('rotate-key', settings.directory)}`; or, if they are in {VARIABLE}, give the one in use "
                 "alone."
             )
-        with written_whole(path) as temporary:
+        with _naming(path), written_whole(path) as temporary:
             with open(temporary, "xb", opener=lambda name, flags: os.open(name, flags, 0o600)) as file:
                 with zipfile.ZipFile(file, "w", allowZip64=True) as archive:
                     made = _fill(archive, database, settings)
@@ -131,6 +131,17 @@ def back_up(settings: Settings, path: Path) -> Backup:
             _require_absent(path)
     sync(path.absolute().parent)
     return replace(made, file=str(path))
+
+
+@contextmanager
+def _naming(path: Path) -> Iterator[None]:
+    """Let errors in this block that name no file, such as of a full disk, name this one."""
+    try:
+        yield
+    except OSError as failed:
+        if failed.errno is not None and failed.filename is None:
+            failed.filename = str(path)
+        raise
 
 
 def _require_absent(path: Path) -> None:

@@ -27,7 +27,7 @@ import shlex
 import shutil
 import threading
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from dataclasses import dataclass, field, replace
 from functools import lru_cache
 from pathlib import Path
@@ -415,14 +415,15 @@ class Settings:
             factors.require_readable(session)
         return database
 
-    def existing_database(self) -> Database:
+    @contextmanager
+    def existing_database(self) -> Iterator[Database]:
         """The database of a service that was started before and may be running: nothing is created or migrated."""
         seals = open_seals(self.require_service(), self.environment_key)
-        database = Database(self.database_url, seals)
-        database.require_tables()
-        if not seals.masters:
-            raise self._missing_key()
-        return database
+        with closing(Database(self.database_url, seals)) as database, database.readable_errors():
+            database.require_tables()
+            if not seals.masters:
+                raise self._missing_key()
+            yield database
 
     def _missing_key(self) -> Refused:
         return Refused(

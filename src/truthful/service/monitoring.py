@@ -41,7 +41,7 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from truthful.errors import InputError
 from truthful.service.limits import address
 from truthful.service.locations import LOOPBACK, Settings
-from truthful.store.database import Database
+from truthful.store.database import Database, RolledBack
 
 HEALTH, METRICS = "/health", "/metrics"
 #: The variable of the token that remote readers of the metrics send as `Authorization: Bearer …`.
@@ -273,6 +273,8 @@ def complain(what: str, failed: Exception) -> None:
     """Log where something failed, without the error's message, which may quote an answer or a link."""
     if is_away(failed):
         LOG.error(f"{what} The database could not be reached ({type(failed.orig).__name__}).")
+    elif isinstance(failed, RolledBack):
+        LOG.error(f"{what} {failed}")
     else:
         LOG.error(what, exc_info=failed)
 

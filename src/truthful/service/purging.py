@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator
-from contextlib import closing, suppress
+from contextlib import suppress
 from datetime import UTC, date, datetime
 from pathlib import Path
 from typing import Any
@@ -118,7 +118,7 @@ def today() -> date:
 
 def purge_from(settings: Settings, study_id: str, *, unpaid: bool) -> Erasure:
     """Erase by command, also while the service runs."""
-    with closing(settings.existing_database()) as database:
+    with settings.existing_database() as database:
         with database.reading() as session:
             studies.require_known(session, study_id)
         return purge(database, settings.locations, study_id, OPERATOR, unpaid=unpaid)

@@ -26,7 +26,7 @@ from sqlalchemy.exc import ArgumentError, DatabaseError, DisconnectionError, Ope
 from sqlalchemy.orm import Session, sessionmaker
 from sqlalchemy.pool import ConnectionPoolEntry
 
-from truthful.errors import InputError, Refused
+from truthful.errors import InputError, Refused, TruthfulError
 from truthful.store.seals import Seals
 from truthful.store.tables import Account, LogEnd, StoredStudy, Table
 
@@ -45,8 +45,8 @@ class Unreachable(InputError):
     """The database cannot be opened: its server does not answer, or the URL is wrong."""
 
 
-class RolledBack(Exception):
-    """A shared transaction was rolled back: nothing that its writers wrote is stored."""
+class RolledBack(TruthfulError):
+    """A shared transaction was rolled back: nothing that its writers wrote is stored. Its message quotes no value."""
 
 
 @dataclass
@@ -160,7 +160,7 @@ class Database:
         """Whether the database has no tables yet. A missing SQLite file is not opened, because that would create it."""
         if self.is_sqlite and not Path(self._url.database or "").exists():
             return True
-        with self._readable_errors():
+        with self.readable_errors():
             return not inspect(self.engine).has_table(StoredStudy.__tablename__)
 
     @property
@@ -179,13 +179,13 @@ class Database:
     @property
     def revision(self) -> str | None:
         """The migration revision of the tables; None if there are none."""
-        with self._readable_errors(), self.engine.connect() as connection:
+        with self.readable_errors(), self.engine.connect() as connection:
             return MigrationContext.configure(connection).get_current_revision()
 
     @property
     def tables_with_rows(self) -> list[str]:
         """The service's tables that have rows, of any revision."""
-        with self._readable_errors(), self.engine.connect() as connection:
+        with self.readable_errors(), self.engine.connect() as connection:
             ours = set(Table.metadata.tables) & set(inspect(connection).get_table_names())
             ours -= {LogEnd.__tablename__}  # it has a row from the start
             tables = (Table.metadata.tables[name] for name in sorted(ours))
@@ -211,7 +211,7 @@ class Database:
     def upgrade(self) -> None:
         """Migrate the tables to this version's revision, after checking that the database is intact."""
         config = _migrations()
-        with self._readable_errors():
+        with self.readable_errors():
             with self.engine.begin() as connection:
                 self._require_whole(connection)
                 config.attributes.update(connection=connection, seals=self.seals)
@@ -221,7 +221,7 @@ class Database:
                 self.clean()
 
     @contextmanager
-    def _readable_errors(self) -> Iterator[None]:
+    def readable_errors(self) -> Iterator[None]:
         """Turn the database's errors into sentences that say what to do."""
         try:
             yield
