@@ -379,7 +379,7 @@ def test_the_commands_say_where_the_key_must_be_and_that_one_of_two_must_end(
 ) -> None:
     made = run("backup", kept / "a", tmp_path / "backup")
     assert made.code == 0
-    assert "3 studies that were frozen, 180 people on their rosters, 180 answers" in made.out
+    assert "frozen studies: 3, people on their rosters: 180, answers: 180" in made.out
     assert "which is not in it" in made.out
     assert "exists already" in run("backup", kept / "a", tmp_path / "backup").err
     assert "There is no service in" in run("backup", tmp_path, tmp_path / "other").err

@@ -48,6 +48,7 @@ def test_from_a_new_study_to_a_checked_payment_every_command_prints_the_next(
     assert (
         handed.out == "Wrote hers.json. She can check her payment: truthful verify release.json hers.json\n"
     )
+    assert oct(Path("hers.json").stat().st_mode & 0o777) == "0o600"
     assert run("verify", "settlement/release.json", "hers.json").out == verified.out
     again = run("report", "settlement/release.json", "plan.json", "--out", "report.html")
     assert (again.code, again.out) == (0, "Wrote report.html.\n")

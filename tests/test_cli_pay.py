@@ -22,6 +22,7 @@ def test_a_file_of_players_and_coins_is_written_and_its_total_told(settled: Path
     paid = list(csv.DictReader(Path("settlement/payments.csv").read_text().splitlines()))
     assert [float(row["amount"]) for row in rows] == [float(row["paid"]) for row in paid]
     assert sum(round(float(row["amount"]) * 100) for row in rows) == round(summary["total_in_coins"] * 100)
+    assert oct(Path("to-pay.csv").stat().st_mode & 0o777) == "0o600"
     again = run("pay", "settlement", "--save", "to-pay.csv")
     assert (again.code, "already" in again.err) == (2, True)
 

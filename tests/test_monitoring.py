@@ -5,17 +5,21 @@ from __future__ import annotations
 import json
 import logging.config
 import re
+import threading
+import time
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 from starlette.testclient import TestClient
 from support.databases import away, database_url
+from support.lives import until
 from support.serving import Served, asked, served
 
 from truthful.errors import InputError
-from truthful.service import participant
+from truthful.service import monitoring, participant
 from truthful.service.monitoring import TOKEN, read_token, write_log_as
+from truthful.store.database import RolledBack
 
 SECRET = "a token that nobody can guess"
 
@@ -53,8 +57,26 @@ def test_while_the_database_is_away_a_page_says_so_and_the_log_has_one_line(
         assert (shown.status_code, shown.headers["retry-after"]) == (503, "5")
         assert "cannot reach its data" in shown.text
         (line,) = capsys.readouterr().err.splitlines()
-        assert re.fullmatch(r"A page could not reach the database \(\w+\)\.", line)
+        assert re.fullmatch(r"A page failed\. The database could not be reached \(\w+\)\.", line)
         assert here.client.get(page).status_code == 200
+
+
+def test_a_process_that_starts_while_the_database_is_away_waits_for_it(tmp_path: Path) -> None:
+    """If it gave up, all processes would be stopped with it."""
+    with database_url("postgresql", tmp_path) as url:
+        gone = threading.Event()
+
+        def restart() -> None:
+            with away(url):
+                gone.set()
+                time.sleep(0.5)
+
+        server = threading.Thread(target=restart)
+        server.start()
+        gone.wait()
+        with served(tmp_path / "service", url, processes=2) as here:
+            assert from_address(here, "127.0.0.1").get("/health").text == "ok\n"
+        server.join()
 
 
 def monitoring_again(here: Served) -> None:
@@ -102,6 +124,11 @@ def test_metrics_do_not_tell_what_a_participant_does(here: Served) -> None:
     assert "truthful_settler_leads 1.0" in told
 
 
+def test_a_process_keeps_its_gauges_although_another_is_asked_for_them(here: Served) -> None:
+    monitoring._LEADS.set(0)
+    until(lambda: monitoring._LEADS._value.get() == 1)
+
+
 def browser_counts(here: Served) -> dict[str, float]:
     """Requests of participants by status."""
     told = from_address(here, "127.0.0.1").get("/metrics").text
@@ -136,6 +163,12 @@ def test_the_log_tells_where_it_failed_and_no_value(
         else:
             assert told.startswith("A page failed.\n")
             assert told.endswith("ValueError\n")
+
+
+def test_a_full_disk_is_one_line_of_the_log(capsys: pytest.CaptureFixture[str]) -> None:
+    write_log_as("words")
+    monitoring.complain("A page failed.", RolledBack("See whether its disk is full."))
+    assert capsys.readouterr().err == "A page failed. See whether its disk is full.\n"
 
 
 @pytest.mark.parametrize("form", ["json", "words"])

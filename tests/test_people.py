@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import re
 import threading
 from collections.abc import Callable, Iterator
@@ -30,6 +31,7 @@ from support.serving import (
 )
 
 from truthful.errors import InputError, Refused
+from truthful.service.locations import Settings
 from truthful.service.settle_study import settle_study
 from truthful.store import accounts, studies
 from truthful.store.accounts import require_name, require_unlike
@@ -111,8 +113,9 @@ def test_an_account_is_ended_and_let_in_again_by_the_operator_alone(place: Place
     assert place.command("account", "remove", "pat").code == 0
     assert payer.get("/payments").headers["location"] == "/sign-in"
     assert payer.post("/sign-in", data={"name": "pat", "password": PASSWORD}).status_code == 403
-    assert "pat, payer, without a password" in place.command("account", "list").out
+    assert "pat, payer, cannot sign in\n" in place.command("account", "list").out
     link = json.loads(place.command("account", "link", "pat", "--url", URL, "--json").out)["sign_in_link"]
+    assert "pat, payer, without a password\n" in place.command("account", "list").out
     assert place.entered(link).get("/payments").status_code == 200
     for words, said in (
         (("account", "add", "pat", "--role", "payer"), "There is an account 'pat' already"),
@@ -383,6 +386,36 @@ def test_a_name_that_looks_like_anothers_makes_no_account(place: Place) -> None:
 
 
 def test_a_directory_without_a_service_is_not_made_one(run: Run, tmp_path: Path) -> None:
-    told = run("account", "add", tmp_path / "typo", "pat", "--role", "payer")
-    assert (told.code, "There is no service in" in told.err) == (2, True)
-    assert not (tmp_path / "typo").exists()
+    directory = tmp_path / "typo"
+    for words in (
+        ("account", "add", directory, "pat", "--role", "payer"),
+        ("identity", directory, "pat", "a@b"),
+    ):
+        told = run(*words)
+        assert (told.code, "There is no service in" in told.err) == (2, True)
+        assert not directory.exists()
+
+
+@pytest.mark.parametrize(
+    "words", [("account", "list"), ("rotate-key",), ("backup", "file"), ("purge", "study")]
+)
+def test_a_database_that_is_not_the_services_is_neither_made_nor_used(
+    run: Run, tmp_path: Path, words: tuple[str, ...]
+) -> None:
+    """As when TRUTHFUL_DATABASE is set for the service, and not for the command."""
+    Settings(tmp_path, database=f"sqlite:///{tmp_path / 'elsewhere'}").open_database().close()
+    key = (tmp_path / "truthful.key").read_bytes()
+    one = 2 if words[0] == "account" else 1
+    told = run(*words[:one], tmp_path, *words[one:])
+    assert (told.code, "is empty. Name the one that" in told.err) == (2, True)
+    assert not (tmp_path / "truthful.db").exists()
+    assert (tmp_path / "truthful.key").read_bytes() == key
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root can write where the service could not read it")
+def test_root_gives_no_command_to_a_service_of_another_user(run: Run, tmp_path: Path) -> None:
+    Settings(tmp_path).open_database().close()
+    os.chown(tmp_path / "studies", 12345, 12345)
+    for words in (("account", "list", tmp_path), ("serve", tmp_path, "--port", "0")):
+        told = run(*words)
+        assert (told.code, "sudo -u '#12345' truthful" in told.err) == (1, True)

@@ -173,7 +173,7 @@ def test_nothing_is_erased_before_the_study_has_ended_and_people_are_paid(here: 
         purging.purge(service.database, service.locations, study.study_id, "operator")
     close(service, study.study_id)
     settle_with_less(service, study.study_id)
-    with pytest.raises(Unpaid, match="60 payments of this study are not marked as sent"):
+    with pytest.raises(Unpaid, match="60 payments not marked as sent"):
         purging.purge(service.database, service.locations, study.study_id, "operator")
     assert left(here, study.study_id) == 180
     assert not (service.locations.study(study.study_id) / purging.ERASURE_RECORD).exists()

@@ -541,7 +541,7 @@ def pay(
             f"{kind} cannot pay this. It pays in {' or '.join(CURRENCIES[chosen])}, and this is {bill.currency}; "
             "players must be named by its ids, which are letters and digits."
         )
-    write_atomically(save, bill.file(chosen))
+    write_atomically(save, bill.file(chosen), private=True)
     if as_json:
         operation.print_json({"file": str(save), "players": bill.paid, "total": float(bill.total)})
         return

@@ -19,6 +19,11 @@ def command(*words: str | Path) -> str:
     return f"truthful {shlex.join(map(str, words))}"
 
 
+def plural(count: int, noun: str) -> str:
+    """A count and its noun: 1 record, 2 records."""
+    return f"{count:,} {noun}{'' if count == 1 else 's'}"
+
+
 def number(value: float, digits: int = 3) -> str:
     """A number in plain digits, at least `digits` of them significant."""
     return f"{value:,.{decimals(value, digits)}f}"

@@ -16,7 +16,7 @@ import typer
 
 from truthful import options
 from truthful.errors import InputError, Refused
-from truthful.formatting import command
+from truthful.formatting import command, plural
 
 if TYPE_CHECKING:
     from sqlalchemy.orm import Session
@@ -53,6 +53,8 @@ def serve(
         from truthful.service import server
         from truthful.service.locations import Settings, Smtp
     password = os.environ.get("TRUTHFUL_SMTP_PASSWORD")
+    if smtp is None and (given := mail_from or smtp_user):
+        raise InputError(f"There is {given!r}, but no mail server: add --smtp, as mail.example.org:587.")
     mail = None if smtp is None else Smtp.read(smtp, mail_from, smtp_user, password)
     settings = Settings(
         directory,
@@ -95,7 +97,7 @@ def rotate_key(
     if as_json:
         print_json({"directory": str(directory), "studies": sealed})
     else:
-        print(f"The key was replaced, and {sealed} studies are sealed with new ones. Make a new backup now.")
+        print(f"The key was replaced. Studies sealed with new keys: {sealed:,}. Make a new backup now.")
 
 
 @app.command(epilog="Example: truthful purge my-service 3f9c2a7be104")
@@ -272,6 +274,7 @@ def list_accounts(
                 "name": account.name,
                 "role": str(account.role),
                 "password": account.password is not None,
+                "access": accounts.has_access(session, account),
                 "studies": {stored.id: stored.name for stored in studies.list_studies(session, account)},
             }
             for account in accounts.accounts(session)
@@ -281,7 +284,8 @@ def list_accounts(
         print_json({"accounts": rows, "studies_of_nobody": nobodys})
         return
     for row in rows:
-        print(f"{row['name']}, {row['role']}{'' if row['password'] else ', without a password'}")
+        lacks = "" if row["password"] else ", without a password" if row["access"] else ", cannot sign in"
+        print(f"{row['name']}, {row['role']}{lacks}")
         _print_studies(row["studies"])
     if nobodys:
         print("Studies to which no analyst has access; share them with: truthful account share")
@@ -300,7 +304,9 @@ def share_study(
     """Share a study with another analyst; or with a payer, if it was frozen before studies had to name one."""
     with _service(directory, None, database) as (settings, session):
         from truthful.service.settle_study import share
+        from truthful.store import studies
 
+        studies.require_known(session, study)
         share(session, settings.locations, study, name, OPERATOR, end=end)
     told = f"{name} {'no longer has' if end else 'has'} access to study {study}."
     print_json({"study": study, "name": name, "shared": not end}) if as_json else print(told)
@@ -333,8 +339,8 @@ def print_log(
             f"The log is whole in itself, but does not hold the hash {kept!r}: it is another log, or was made anew."
         )
     print(
-        f"{len(chain.hashes):,} events, none changed or left out. The last hash is {chain.end}: keep it somewhere "
-        "else, and a later log must hold it (--kept).",
+        f"{plural(len(chain.hashes), 'event')}, none changed or left out. The last hash is {chain.end}: keep it "
+        "somewhere else, and a later log must hold it (--kept).",
         file=sys.stderr,
     )
 
@@ -349,10 +355,12 @@ def _service(
 ) -> Iterator[tuple[Settings, Session]]:
     """One transaction in the database of a service, which may be running: one that only reads makes nobody wait."""
     with _service_installed("The service needs"):
-        from truthful.service import server
         from truthful.service.locations import Settings
     settings = Settings(directory, url or "http://127.0.0.1:8000", database)
-    with server.opened(settings) as opened, opened.writing() if writes else opened.reading() as session:
+    with (
+        settings.existing_database() as opened,
+        opened.writing() if writes else opened.reading() as session,
+    ):
         yield settings, session
 
 
@@ -386,17 +394,17 @@ def print_json(record: Any) -> None:
 
 @app.command(epilog="Example: truthful identity my-service ada ada@example.org")
 def identity(
-    directory: options.ServiceDirectory,
+    directory: options.ExistingService,
     name: Annotated[str, typer.Argument(help="The account's name.")],
     known_as: options.AccountIdentity,
     database: options.DatabaseUrl = None,
     as_json: options.AsJson = False,
 ) -> None:
     """Let somebody sign in by the OpenID provider too, as this person; this replaces an earlier identity."""
-    with _service_installed("The service needs"):
-        from truthful.service import server
-        from truthful.service.locations import Settings
-    server.set_identity(Settings(directory, database=database), name, known_as)
+    with _service(directory, None, database) as (_, session):
+        from truthful.store import accounts
+
+        accounts.set_identity(session, accounts.lock_account(session, name), known_as, OPERATOR)
     told = f"{known_as} signs in as {name}."
     print_json({"name": name, "identity": known_as}) if as_json else print(told)
 

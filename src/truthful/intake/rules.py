@@ -22,7 +22,7 @@ import pyarrow.compute as pc
 from truthful import check
 from truthful.check import Floats
 from truthful.errors import InputError, Option
-from truthful.formatting import shortest
+from truthful.formatting import plural, shortest
 from truthful.intake.sources import Place
 from truthful.study import Study
 from truthful.study.declaration import PLAYER, PREDICTION
@@ -272,7 +272,7 @@ class BadReports(InputError):
             cell = place.cell(bad.row, bad.column)
             super().__init__(f"In {place.where}, {cell}{place.counting}: {bad.sentence} {advice[bad.kind]}")
             return
-        values, records = _plural(self.counts.total(), "bad value"), _plural(self.all_records, "record")
+        values, records = plural(self.counts.total(), "bad value"), plural(self.all_records, "record")
         left = self.counts - Counter(record.kind for record in self.records)
         kinds = ", ".join(f"{number:,} {kind}" for kind, number in left.items())
         lines = [
@@ -293,10 +293,6 @@ def _bad_record(fault: Fault, index: int, ids: Any, first_row: int, named: bool)
     player = ids[index].as_py() if named else UNNAMED
     player = None if named and isinstance(player, str) and not player.strip() else player
     return BadRecord(first_row + index, player, fault.column, fault.kind, fault.tell(index, player))
-
-
-def _plural(number: int, noun: str) -> str:
-    return f"{number:,} {noun}{'' if number == 1 else 's'}"
 
 
 def owner(player: Player) -> str:

@@ -50,9 +50,10 @@ class Record(BaseModel):
 
 
 class Document(Record):
-    """A record with a file of its own."""
+    """A record with a file of its own; of a private one, only its owner can read the file."""
 
     noun: ClassVar[str]
+    private: ClassVar[bool] = False
     format: str
 
     def record(self) -> dict[str, Any]:
@@ -61,7 +62,7 @@ class Document(Record):
 
     def save(self, path: str | Path) -> None:
         """Write the record as JSON, whole or not at all."""
-        write_atomically(check.path("path", path), pretty_json(self.record()))
+        write_atomically(check.path("path", path), pretty_json(self.record()), private=self.private)
 
     @classmethod
     def load(cls, path: str | Path) -> Self:
@@ -353,6 +354,7 @@ class Receipt(Document):
     """
 
     noun = "receipt"
+    private = True
     format: Literal["truthful/receipt/2"] = "truthful/receipt/2"
     player: str
     features: dict[str, float | str]

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-import sqlite3
+import asyncio
+import time
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 
@@ -21,15 +22,18 @@ from truthful.service.limits import Busy, Limits
 from truthful.service.locations import FilesMissing, Settings
 from truthful.service.mailer import Mailer
 from truthful.service.middleware import NoDetails, OwnSite, SafeHeaders, SmallBodies, limit_guesses, wait
-from truthful.service.monitoring import LOG, Monitoring
+from truthful.service.monitoring import LOG, Monitoring, complain, gauges, is_away
 from truthful.service.pages import Service, TurnedAway, Visit, go, page
 from truthful.service.settle_study import Settler, Unready
 from truthful.service.signing import SignInFirst, signed_in
+from truthful.store.database import Database, Unreachable
 from truthful.store.seals import Unreadable
 from truthful.store.studies import Unknown
 from truthful.store.tables import Role
 from truthful.version import __version__
 
+#: The time that a database has to come back while a process starts.
+REACHED_SECONDS = 60.0
 #: The pause before a retry that a busy service suggests.
 RETRY_SECONDS = 5
 
@@ -71,7 +75,7 @@ def create_app(settings: Settings) -> FastAPI:
 async def _lifespan(app: FastAPI) -> AsyncIterator[None]:
     settings: Settings = app.state.settings
     settings.locations.make()
-    database = settings.open_database()
+    database = await _reached(settings)
     settler = Settler(database, settings.locations)
     mailer = Mailer(database, settings) if settings.smtp is not None else None
     app.state.service = service = Service(
@@ -80,12 +84,25 @@ async def _lifespan(app: FastAPI) -> AsyncIterator[None]:
     settler.start()
     if mailer is not None:
         mailer.start()
-    yield
+    async with gauges(service):
+        yield
     service.pools.close()
     if mailer is not None:
         await run_in_threadpool(mailer.stop)
     await run_in_threadpool(settler.stop)
     database.close()
+
+
+async def _reached(settings: Settings) -> Database:
+    """The database. One of several processes that is replaced while the database is away waits for it."""
+    until = time.monotonic() + (REACHED_SECONDS if settings.processes > 1 else 0.0)
+    while True:
+        try:
+            return settings.open_database()
+        except Unreachable:
+            if time.monotonic() > until:
+                raise
+        await asyncio.sleep(1)
 
 
 def _is_analyst(request: Request) -> bool:
@@ -123,9 +140,9 @@ def _handle_errors(app: FastAPI) -> None:
     @app.exception_handler(OperationalError)
     async def database_away(request: Request, problem: OperationalError) -> Response:
         """Log one line and ask to retry: a database server that restarts is no error of ours."""
-        if isinstance(problem.orig, sqlite3.Error):
-            raise problem  # SQLite has no server to lose
-        LOG.error(f"A page could not reach the database ({type(problem.orig).__name__}).")
+        if not is_away(problem):
+            raise problem
+        complain("A page failed.", problem)
         return wait(request, RETRY_SECONDS, 503, "shared.away")
 
     @app.exception_handler(SignInFirst)

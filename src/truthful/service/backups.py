@@ -21,7 +21,7 @@ import zipfile
 import zlib
 from base64 import b64encode
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from contextlib import ExitStack, closing, contextmanager
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from hashlib import sha256
@@ -44,7 +44,7 @@ from truthful.files import (
 from truthful.formatting import command
 from truthful.service.locations import LOGOS, Locations, Settings, SettledElsewhere
 from truthful.store.database import Database, newest_revision
-from truthful.store.seals import KEY_FILE, NONCE_BYTES, VARIABLE, Seals, open_seals
+from truthful.store.seals import NONCE_BYTES, VARIABLE, Seals, open_seals
 from truthful.store.tables import SignIn, SignInLink, State, StoredStudy, Table
 from truthful.version import __version__
 
@@ -70,8 +70,8 @@ class Backup:
 
     def words(self) -> str:
         return (
-            f"{self.studies:,} studies that were frozen, {self.rows['players']:,} people on their rosters, "
-            f"{self.rows['answers']:,} answers"
+            f"frozen studies: {self.studies:,}, people on their rosters: {self.rows['players']:,}, answers: "
+            f"{self.rows['answers']:,}"
         )
 
 
@@ -115,24 +115,14 @@ Add = Callable[[str, bytes], None]
 def back_up(settings: Settings, path: Path) -> Backup:
     """Copy all of a service's data except its key into a new file that only its owner can read."""
     _require_absent(path)
-    seals = open_seals(settings.require_service(), settings.environment_key)
-    if not seals.masters:
-        raise Refused(
-            f"The key {str(settings.directory / KEY_FILE)!r} is missing, with which backups are sealed. Put it back, "
-            f"or set {VARIABLE}."
-        )
-    if len(seals.masters) > 1:
-        raise Refused(
-            "The service's key is being replaced: there are two. End that first, with the command "
-            f"`{command('rotate-key', settings.directory)}`; or, if they are in {VARIABLE}, give the one in use alone."
-        )
-    with closing(Database(settings.database_url, seals)) as database:
-        if database.revision != newest_revision():
+    with settings.existing_database() as database:
+        if len(database.seals.masters) > 1:
             raise Refused(
-                f"The database {database.shown} is empty, or of another version than this program. Start the service "
-                "once with this version; then back it up."
+                "The service's key is being replaced: there are two. End that first, with the command "
+                f"`{command('rotate-key', settings.directory)}`; or, if they are in {VARIABLE}, give the one in use "
+                "alone."
             )
-        with written_whole(path) as temporary:
+        with _naming(path), written_whole(path) as temporary:
             with open(temporary, "xb", opener=lambda name, flags: os.open(name, flags, 0o600)) as file:
                 with zipfile.ZipFile(file, "w", allowZip64=True) as archive:
                     made = _fill(archive, database, settings)
@@ -141,6 +131,17 @@ def back_up(settings: Settings, path: Path) -> Backup:
             _require_absent(path)
     sync(path.absolute().parent)
     return replace(made, file=str(path))
+
+
+@contextmanager
+def _naming(path: Path) -> Iterator[None]:
+    """Let errors in this block that name no file, such as of a full disk, name this one."""
+    try:
+        yield
+    except OSError as failed:
+        if failed.errno is not None and failed.filename is None:
+            failed.filename = str(path)
+        raise
 
 
 def _require_absent(path: Path) -> None:

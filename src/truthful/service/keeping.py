@@ -10,7 +10,7 @@ from __future__ import annotations
 import json
 import time
 from base64 import b64decode, b64encode
-from contextlib import ExitStack, closing, suppress
+from contextlib import ExitStack, suppress
 from pathlib import Path
 
 from sqlalchemy.orm import Session
@@ -116,8 +116,7 @@ def rotate(settings: Settings) -> int:
                 f"A server is running with {str(settings.directory)!r}, which would go on with the old key. Stop it, "
                 "rotate the key, start it again."
             )
-        database = settings.open_database()
-        with closing(database):
+        with settings.existing_database() as database:
             return _rotate(settings, database)
 
 

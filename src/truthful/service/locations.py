@@ -20,12 +20,14 @@ from __future__ import annotations
 import hashlib
 import json
 import os
+import pwd
 import re
 import secrets
+import shlex
 import shutil
 import threading
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from dataclasses import dataclass, field, replace
 from functools import lru_cache
 from pathlib import Path
@@ -369,12 +371,24 @@ class Settings:
         return os.environ.get(VARIABLE) or None
 
     def require_service(self) -> Path:
-        """The directory; InputError if no service was ever started with it."""
-        if not (self.directory / "studies").is_dir():
+        """The directory; InputError if no service was ever started with it, Refused if it is another user's."""
+        self.require_owner()
+        if not self.locations.studies.is_dir():
             raise InputError(
                 f"There is no service in {str(self.directory)!r}. Give the directory that `truthful serve` was given."
             )
         return self.directory
+
+    def require_owner(self) -> None:
+        """Refuse root where the service is another user's, who could not read the files that root would leave."""
+        studies = self.locations.studies
+        owner = studies.stat().st_uid if studies.exists() else os.geteuid()
+        if os.geteuid() == 0 != owner:
+            user = _user(owner)
+            raise Refused(
+                f"The service in {str(self.directory)!r} is run by the user {user!r}, who could not read what you as "
+                f"root would write there. Give the command as that user: sudo -u {shlex.quote(user)} truthful …"
+            )
 
     def open_database(self) -> Database:
         """The database of this directory, migrated, with its keys.
@@ -393,16 +407,37 @@ class Settings:
             )
         if not seals.masters:
             if database.is_sealed or sealed_studies(seals.studies):
-                raise Refused(
-                    f"The key {str(self.directory / KEY_FILE)!r} is missing, and what is kept here is sealed with it. "
-                    f"Put the key back, or set {VARIABLE}. Nothing was changed."
-                )
+                raise self._missing_key()
             seals.masters = (new_secret(),)
             write_key(self.directory, seals.masters)
         database.upgrade()
         with database.reading() as session:
             factors.require_readable(session)
         return database
+
+    @contextmanager
+    def existing_database(self) -> Iterator[Database]:
+        """The database of a service that was started before and may be running: nothing is created or migrated."""
+        seals = open_seals(self.require_service(), self.environment_key)
+        with closing(Database(self.database_url, seals)) as database, database.readable_errors():
+            database.require_tables()
+            if not seals.masters:
+                raise self._missing_key()
+            yield database
+
+    def _missing_key(self) -> Refused:
+        return Refused(
+            f"The key {str(self.directory / KEY_FILE)!r} is missing, and what is kept here is sealed with it. Put the "
+            f"key back, or set {VARIABLE}. Nothing was changed."
+        )
+
+
+def _user(number: int) -> str:
+    """A user's name, or the number of one without a name."""
+    try:
+        return pwd.getpwuid(number).pw_name
+    except KeyError:
+        return f"#{number}"  # as sudo takes it
 
 
 def _is_origin(url: str) -> bool:

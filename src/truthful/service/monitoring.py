@@ -11,12 +11,15 @@ import hmac
 import json
 import logging
 import os
+import sqlite3
 import sys
 import time
 import traceback
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
-from typing import Any, Protocol
+from typing import Any, Protocol, TypeGuard
 
 import anyio.to_thread
 from prometheus_client import (
@@ -29,7 +32,7 @@ from prometheus_client import (
 )
 from prometheus_client.multiprocess import MultiProcessCollector
 from sqlalchemy import text
-from sqlalchemy.exc import SQLAlchemyError
+from sqlalchemy.exc import OperationalError, SQLAlchemyError
 from starlette.concurrency import run_in_threadpool
 from starlette.requests import Request
 from starlette.responses import PlainTextResponse, Response
@@ -38,7 +41,7 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from truthful.errors import InputError
 from truthful.service.limits import address
 from truthful.service.locations import LOOPBACK, Settings
-from truthful.store.database import Database
+from truthful.store.database import Database, RolledBack
 
 HEALTH, METRICS = "/health", "/metrics"
 #: The variable of the token that remote readers of the metrics send as `Authorization: Bearer …`.
@@ -47,6 +50,8 @@ TOKEN, SHORTEST_TOKEN = "TRUTHFUL_METRICS_TOKEN", 16
 METRICS_DIRECTORY = "PROMETHEUS_MULTIPROC_DIR"
 #: In seconds: the database's time to answer a health check, and how long its answer is cached.
 PATIENCE, CACHE_SECONDS = 5.0, 1.0
+#: The seconds between updates of a process's gauges.
+GAUGE_SECONDS = 1.0
 #: Headers that only a proxy sends: behind one, all requests seem to come from this machine.
 FORWARDED = ("x-forwarded-for", "x-real-ip", "forwarded")
 
@@ -97,7 +102,7 @@ class Monitoring:
         elif scope["path"] == HEALTH:
             await (await self._health(scope["app"].state.service.database))(scope, receive, send)
         elif scope["path"] == METRICS and self._may_read(Request(scope)):
-            note_use(scope["app"].state.service)
+            _note_use(scope["app"].state.service)
             await Response(read_metrics(), media_type=CONTENT_TYPE_LATEST)(scope, receive, send)
         else:
             await self._count(scope, receive, send)
@@ -165,7 +170,23 @@ def kind_of(scope: Scope) -> str:
     return getattr(scope.get("route"), "path", "other")
 
 
-def note_use(service: Running) -> None:
+@asynccontextmanager
+async def gauges(service: Running) -> AsyncIterator[None]:
+    """Keep this process's gauges up to date while the block runs: any process may be asked for those of all."""
+
+    async def note() -> None:
+        while True:
+            _note_use(service)
+            await asyncio.sleep(GAUGE_SECONDS)
+
+    noting = asyncio.create_task(note())
+    try:
+        yield
+    finally:
+        noting.cancel()
+
+
+def _note_use(service: Running) -> None:
     """Update the gauges of this process: busy threads, busy connections, and whether it settles."""
     _THREADS.set(anyio.to_thread.current_default_thread_limiter().borrowed_tokens)
     _CONNECTIONS.set(service.database.engine.pool.checkedout())  # type: ignore[attr-defined]
@@ -250,7 +271,17 @@ def write_log_as(form: str) -> dict[str, Any]:
 
 def complain(what: str, failed: Exception) -> None:
     """Log where something failed, without the error's message, which may quote an answer or a link."""
-    LOG.error(what, exc_info=failed)
+    if is_away(failed):
+        LOG.error(f"{what} The database could not be reached ({type(failed.orig).__name__}).")
+    elif isinstance(failed, RolledBack):
+        LOG.error(f"{what} {failed}")
+    else:
+        LOG.error(what, exc_info=failed)
+
+
+def is_away(failed: Exception) -> TypeGuard[OperationalError]:
+    """Whether the database server could not be reached. SQLite has none to lose."""
+    return isinstance(failed, OperationalError) and not isinstance(failed.orig, sqlite3.Error)
 
 
 write_log_as("words")

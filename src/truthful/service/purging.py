@@ -17,7 +17,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator
-from contextlib import closing, suppress
+from contextlib import suppress
 from dataclasses import dataclass
 from datetime import UTC, date, datetime
 from pathlib import Path
@@ -27,8 +27,9 @@ from sqlalchemy import delete, insert, literal, select
 from sqlalchemy.exc import OperationalError
 from sqlalchemy.orm import Session
 
-from truthful.errors import InputError, Refused
+from truthful.errors import Refused
 from truthful.files import pretty_json, write_atomically
+from truthful.formatting import plural
 from truthful.service.keeping import PRIVATE, SEALED_BOOKS
 from truthful.service.locations import CLOSED, LINKS, FilesMissing, Locations, Settings, SettledElsewhere
 from truthful.store import studies
@@ -153,15 +154,9 @@ def today() -> date:
 
 def purge_from(settings: Settings, study_id: str, *, unpaid: bool) -> Erasure:
     """Erase by command, also while the service runs."""
-    settings.require_service()
-    with closing(settings.open_database()) as database:
+    with settings.existing_database() as database:
         with database.reading() as session:
-            known = {stored.id: stored.name for stored in studies.list_studies(session)}
-        if study_id not in known:
-            listed = ", ".join(f"{known_id} ({name!r})" for known_id, name in known.items()) or "none"
-            raise InputError(
-                f"There is no study {study_id!r} in {str(settings.directory)!r}. Name one of these: {listed}."
-            )
+            studies.require_known(session, study_id)
         return purge(database, settings.locations, study_id, OPERATOR, unpaid=unpaid)
 
 
@@ -182,8 +177,8 @@ def _prepare(session: Session, study_id: str, who: str, *, unpaid: bool) -> Eras
     unsent = studies.count_unsent(session, study_id)
     if unsent and not stored.rehearsal and not unpaid:
         raise Unpaid(
-            f"{unsent:,} payments of this study are not marked as sent, and nobody could tell afterwards who is owed "
-            "what. Let the payer pay and mark them first, or add --unpaid. Nothing was erased."
+            f"This study has {plural(unsent, 'payment')} not marked as sent, and nobody could tell afterwards who is "
+            "owed what. Let the payer pay and mark them first, or add --unpaid. Nothing was erased."
         )
     owed = list(studies.payments(session, study_id))
     totals = {

@@ -69,8 +69,8 @@ class Opening:
         if self.sign_in_link is not None:
             yield f"\nThe analyst signs in with this link, once, within a week:\n  {self.sign_in_link}"
         else:
-            accounts_here = command("account", "list", self.directory)
-            yield f"\nSign in there. Who can, and new links for who cannot: {accounts_here}"
+            yield f"\nSign in there. Who can: {command('account', 'list', self.directory)}"
+            yield f"A new link for whoever cannot: {command('account', 'link', self.directory, 'NAME')}"
         if self.payer_link is not None:
             yield f"\nWhoever pays in the demo signs in with this one:\n  {self.payer_link}"
         if self.participant_link is not None:
@@ -151,6 +151,7 @@ def serve(
     A directory has one server, of one or several processes.
     """
     _require_room(settings, workers)
+    settings.require_owner()
     with _private_files(), exclusive(settings.locations.make()) as alone:
         if not alone:
             link = command("account", "link", settings.directory, analyst)
@@ -205,18 +206,6 @@ def _warn_of_unknown_studies(database: Database, locations: Locations) -> None:
         )
 
 
-@contextmanager
-def opened(settings: Settings) -> Iterator[Database]:
-    """The database of an existing service, whether it is running or not."""
-    if not settings.locations.studies.is_dir():
-        start = command("serve", settings.directory)
-        raise InputError(
-            f"There is no service in {str(settings.directory)!r}. Start one there first: {start}"
-        )
-    with _private_files(), closing(settings.open_database()) as database:
-        yield database
-
-
 def listen(host: str, port: int) -> socket.socket:
     """Open the listening socket, before anything else is done; port 0 takes any free port."""
     family = socket.AF_INET6 if ":" in host else socket.AF_INET
@@ -266,15 +255,6 @@ def _first_link(database: Database, settings: Settings, analyst: str) -> str | N
             return None
         account = accounts.account(session, analyst, Role.ANALYST, OPERATOR)
         return f"{settings.origin}/welcome/{accounts.new_link(session, account, OPERATOR)}"
-
-
-def set_identity(settings: Settings, name: str, identity: str) -> None:
-    """Allow an account to sign in by an identity at the OpenID provider."""
-    with closing(settings.open_database()) as database, database.writing() as session:
-        account = accounts.find_by_name(session, name)
-        if account is None:
-            raise InputError(f"There is no account {name!r}. Make it first.")
-        accounts.set_identity(session, account, identity, OPERATOR)
 
 
 def _run(settings: Settings, listener: socket.socket, workers: int) -> None:

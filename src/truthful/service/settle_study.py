@@ -329,6 +329,10 @@ FIRST_PAUSE, LAST_PAUSE = 1.0, 60.0
 HEAR_SECONDS = 0.5
 #: Files in the service's directory: the leader's lock, the latest request, and the progress.
 LEADER_LOCK, REQUEST_FILE, PROGRESS_FILE = ".settler.lock", ".settler.asked", ".settler.doing"
+NO_LOCK = (
+    f"Closed studies are not settled for now: {LEADER_LOCK} in the service's directory cannot be written. See whether "
+    "it belongs to the user that runs the service, and whether the disk is full."
+)
 
 
 class Settler:
@@ -419,10 +423,16 @@ class Settler:
             self._locations.destroy_keys(study_id)
 
     def _run(self) -> None:
+        complained = False
         while not self._stopping.is_set():
-            with suppress(OSError), exclusive(self._locations.root / LEADER_LOCK) as self.leads:
-                if self.leads:
-                    self._lead()
+            try:
+                with exclusive(self._locations.root / LEADER_LOCK) as self.leads:
+                    if self.leads:
+                        self._lead()
+            except OSError as failed:
+                if not complained:
+                    complain(NO_LOCK, failed)
+                complained = True
             self.leads = False
             self._stopping.wait(HEAR_SECONDS)
 

@@ -214,6 +214,14 @@ def forget_factor(session: Session, account: Account) -> None:
     session.execute(delete(RecoveryCode).where(RecoveryCode.account_id == account.id))
 
 
+def has_access(session: Session, account: Account) -> bool:
+    """Whether an account can sign in, if only by a link that has not been used yet."""
+    valid = select(SignInLink.hash).where(
+        SignInLink.account_id == account.id, SignInLink.expires > datetime.now(UTC)
+    )
+    return bool(account.password or account.identity or session.scalar(valid))
+
+
 def lock_account(session: Session, name: str) -> Account:
     """The account with this name, locked for the rest of the transaction."""
     found = session.scalar(select(Account).where(Account.name == name).with_for_update())

@@ -26,11 +26,13 @@ from sqlalchemy.exc import ArgumentError, DatabaseError, DisconnectionError, Ope
 from sqlalchemy.orm import Session, sessionmaker
 from sqlalchemy.pool import ConnectionPoolEntry
 
-from truthful.errors import InputError
+from truthful.errors import InputError, Refused, TruthfulError
 from truthful.store.seals import Seals
 from truthful.store.tables import Account, LogEnd, StoredStudy, Table
 
 T = TypeVar("T")
+#: PostgreSQL's error code for what its user may not do.
+INSUFFICIENT_PRIVILEGE = "42501"
 #: PostgreSQL's error codes for conflicting transactions, and the number of attempts.
 CONFLICTS, TRIES = ("40001", "40P01"), 5
 #: The pause before a retry, longer each time: an immediate retry would take the same locks.
@@ -39,8 +41,12 @@ PAUSE_SECONDS = 0.05
 MOST_SHARING = 64
 
 
-class RolledBack(Exception):
-    """A shared transaction was rolled back: nothing that its writers wrote is stored."""
+class Unreachable(InputError):
+    """The database cannot be opened: its server does not answer, or the URL is wrong."""
+
+
+class RolledBack(TruthfulError):
+    """A shared transaction was rolled back: nothing that its writers wrote is stored. Its message quotes no value."""
 
 
 @dataclass
@@ -154,7 +160,7 @@ class Database:
         """Whether the database has no tables yet. A missing SQLite file is not opened, because that would create it."""
         if self.is_sqlite and not Path(self._url.database or "").exists():
             return True
-        with self._readable_errors():
+        with self.readable_errors():
             return not inspect(self.engine).has_table(StoredStudy.__tablename__)
 
     @property
@@ -173,13 +179,13 @@ class Database:
     @property
     def revision(self) -> str | None:
         """The migration revision of the tables; None if there are none."""
-        with self._readable_errors(), self.engine.connect() as connection:
+        with self.readable_errors(), self.engine.connect() as connection:
             return MigrationContext.configure(connection).get_current_revision()
 
     @property
     def tables_with_rows(self) -> list[str]:
         """The service's tables that have rows, of any revision."""
-        with self._readable_errors(), self.engine.connect() as connection:
+        with self.readable_errors(), self.engine.connect() as connection:
             ours = set(Table.metadata.tables) & set(inspect(connection).get_table_names())
             ours -= {LogEnd.__tablename__}  # it has a row from the start
             tables = (Table.metadata.tables[name] for name in sorted(ours))
@@ -189,10 +195,23 @@ class Database:
                 if connection.scalar(select(literal(1)).select_from(table).limit(1)) is not None
             ]
 
+    def require_tables(self) -> None:
+        """Refuse a database without this version's tables. A missing SQLite file is not created."""
+        if self.is_empty:
+            raise InputError(
+                f"The database {self.shown} is not the service's: it is empty. Name the one that `truthful serve` was "
+                "given, with --database or TRUTHFUL_DATABASE."
+            )
+        if self.revision != newest_revision():
+            raise Refused(
+                f"The database {self.shown} is of another version than this program. Start the service once with this "
+                "version; then give the command again."
+            )
+
     def upgrade(self) -> None:
         """Migrate the tables to this version's revision, after checking that the database is intact."""
         config = _migrations()
-        with self._readable_errors():
+        with self.readable_errors():
             with self.engine.begin() as connection:
                 self._require_whole(connection)
                 config.attributes.update(connection=connection, seals=self.seals)
@@ -202,7 +221,7 @@ class Database:
                 self.clean()
 
     @contextmanager
-    def _readable_errors(self) -> Iterator[None]:
+    def readable_errors(self) -> Iterator[None]:
         """Turn the database's errors into sentences that say what to do."""
         try:
             yield
@@ -213,10 +232,13 @@ class Database:
         except DatabaseError as problem:
             why = str(problem.orig).splitlines()[0]
             if isinstance(problem, OperationalError):
-                advice = f"cannot be opened: {why}. Check that it runs and that the URL is right."
-            else:
-                advice = f"cannot be used: {why}. Name another, or move it away."
-            raise InputError(f"The database {self.shown} {advice}") from None
+                raise Unreachable(
+                    f"The database {self.shown} cannot be opened: {why}. Check that it runs and that the URL is right."
+                ) from None
+            advice = "Name another, or move it away."
+            if getattr(problem.orig, "sqlstate", None) == INSUFFICIENT_PRIVILEGE:
+                advice = "Make the user in its URL its owner, as with createdb --owner USER NAME."
+            raise InputError(f"The database {self.shown} cannot be used: {why}. {advice}") from None
 
     def _require_whole(self, connection: Connection) -> None:
         """Check SQLite's file: otherwise damage would only surface when somebody needs the damaged part."""

@@ -89,6 +89,14 @@ def find(session: Session, study_id: str, *, lock: bool = False) -> StoredStudy:
     return stored
 
 
+def require_known(session: Session, study_id: str) -> None:
+    """Refuse the operator's word for a study that does not exist, and list those that do."""
+    known = {stored.id: stored.name for stored in list_studies(session)}
+    if study_id not in known:
+        listed = ", ".join(f"{known_id} ({name!r})" for known_id, name in known.items()) or "none yet"
+        raise InputError(f"There is no study {study_id!r}. Studies here: {listed}.")
+
+
 def list_studies(session: Session, account: Account | None = None) -> list[StoredStudy]:
     """All studies, or those that an account has access to, the newest first.
 
