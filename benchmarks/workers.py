@@ -138,7 +138,7 @@ def rows(participants: int = PARTICIPANTS) -> list[Row]:
             statistics.median(a.rate / b.rate for a, b in zip(both, one, strict=True)),
             at_least=1.6,
             aim=1.9,
-            note="database and client are on them too",
+            note="one process passes each page from one to the other; database and client are on them too",
         ),
         Row(
             "two processes and processors ÷ one process and processor",
