@@ -87,7 +87,7 @@ def test_workers_that_are_killed_are_replaced_and_a_study_is_settled_once(tmp_pa
             opened.close()
             until(lambda: leads(running.url))
             now = workers(parent)
-            assert processors(parent) == (shares(2) or [ALL, ALL])
+            assert processors(parent) == (shares(2) or [set(ALL), set(ALL)])
             assert "Sign in" in httpx2.get(f"{running.url}/sign-in").text
             code, told = running.stop()
             assert code == 0

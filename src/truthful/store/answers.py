@@ -116,7 +116,7 @@ def _place(session: Session, link: str) -> AnswerRow | None:
     return None if found is None else _remember(session, link, found)
 
 
-def _remember(session: Session, link: str, found: Row[Any]) -> AnswerRow:
+def _remember(session: Session, link: str, found: Row[*tuple[Any, ...]]) -> AnswerRow:
     """Cache the row that belongs to this link."""
     place = AnswerRow(found.study_id, found.player, found.seal)
     seals_of(session).remember(link, place)
