@@ -3,7 +3,7 @@
     python benchmarks/workers.py --participants 400
 
 The client and the database share the processors with the service, so two processes never have one each. How much of a
-visit is whose is noted. So the same is also measured with one process and everything on one processor, next to two
+visit is whose is noted. The same is also measured with one process and everything on one processor, next to two
 processes and everything on two: a machine twice as large.
 """
 
@@ -68,26 +68,32 @@ def service(processes: int, participants: int) -> Iterator[Service]:
             yield Service(port, process, iter(people))
 
 
-def pin(service: Service, processors: set[int]) -> None:
-    """The service, the database and this client may use these processors, and no others."""
-    for process in (*family(service.process), *family(postgresql_process()), os.getpid()):
+def pin(processors: set[int], *processes: int) -> None:
+    """These processes, with those that they started, and this client may use these processors, and no others."""
+    for process in (os.getpid(), *(one for first in processes for one in family(first))):
         for thread in Path(f"/proc/{process}/task").iterdir():
             os.sched_setaffinity(int(thread.name), processors)
 
 
-def come(service: Service, number: int, processors: set[int]) -> Visits:
-    """So many participants visit it while all that has a part in it is on these processors."""
+def come(service: Service, number: int) -> Visits:
+    """So many participants visit it."""
 
     def spent() -> tuple[float, float, float]:
         database = processor_seconds(postgresql_process())
         return processor_seconds(service.process), database, time.process_time()
 
-    pin(service, processors)
     before = spent()
     seconds = visit(service.port, list(islice(service.people, number)))
     each = (1000 * (b - a) / number for a, b in zip(before, spent(), strict=True))
-    pin(service, ALL)
     return Visits(number / seconds, *each)
+
+
+def come_to_one(service: Service, number: int) -> Visits:
+    """So many participants visit it while all that has a part in it is on one processor."""
+    pin(ONE, service.process, postgresql_process())
+    found = come(service, number)
+    pin(TWO, service.process, postgresql_process())
+    return found
 
 
 def row(work: str, found: list[Visits], processors: int) -> Row:
@@ -110,16 +116,18 @@ def rows(participants: int = PARTICIPANTS) -> list[Row]:
     both: list[Visits] = []
     one: list[Visits] = []
     alone: list[Visits] = []
+    pin(TWO, postgresql_process())  # and the services, which are started from here
     with (
         service(1, 2 * ROUNDS * participants + FIRST) as single,
         service(2, ROUNDS * participants + FIRST) as double,
     ):
         for each in (single, double):
-            come(each, FIRST, TWO)
+            come(each, FIRST)
         for _ in range(ROUNDS):
-            both.append(come(double, participants, TWO))
-            one.append(come(single, participants, TWO))
-            alone.append(come(single, participants, ONE))
+            both.append(come(double, participants))
+            one.append(come(single, participants))
+            alone.append(come_to_one(single, participants))
+    pin(ALL, postgresql_process())
     at = f"visits of six requests, {CONNECTIONS} at a time, PostgreSQL"
     return [
         row(f"{at}: two processes, two processors", both, 2),
@@ -130,7 +138,7 @@ def rows(participants: int = PARTICIPANTS) -> list[Row]:
             statistics.median(a.rate / b.rate for a, b in zip(both, one, strict=True)),
             at_least=1.6,
             aim=1.9,
-            note="database and client are on them too",
+            note="one process passes each page from one to the other; database and client are on them too",
         ),
         Row(
             "two processes and processors ÷ one process and processor",

@@ -14,7 +14,7 @@ import pytest
 from jinja2 import Environment, nodes
 
 from truthful.service.analyst.study_pages import REMOVED
-from truthful.service.pages import ENGLISH, Texts, choose_language, languages
+from truthful.service.pages import ENGLISH, Texts, choose_language, languages, money, number, percent
 from truthful.service.payer import DOWNLOAD_EVENTS
 from truthful.store.mails import REMINDED
 from truthful.store.studies import STEPS
@@ -173,6 +173,17 @@ def test_the_reader_chooses_or_else_her_browser_does(
     cookie: str | None, accepted: str, language: str
 ) -> None:
     assert choose_language(cookie, accepted).language == language
+
+
+def test_nothing_has_no_sign_whichever_nothing_was_shown_first() -> None:
+    """-0.0 equals 0.0, so what is kept for the one is shown for the other."""
+    locale = languages()[ENGLISH].locale
+    for none in (-0.0, 0.0):
+        assert (number(none, locale), percent(none, locale), money(none, "USD", locale)) == (
+            "0",
+            "0%",
+            "$0.00",
+        )
 
 
 def test_forms_are_chosen_by_number() -> None:

@@ -17,6 +17,7 @@ from support.serving import answer_all, asked, close, served
 from test_serve import serving
 
 from truthful.service.locations import Locations, Settings
+from truthful.service.processors import ALL, shares
 from truthful.service.server import HUNG_SECONDS
 from truthful.store.database import Database
 from truthful.store.studies import find
@@ -40,6 +41,14 @@ def lives(process: int) -> bool:
         return Path(f"/proc/{process}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
     except FileNotFoundError:
         return False
+
+
+def processors(parent: int) -> list[set[int]]:
+    """The processors that answer, worker by worker. Each worker has threads besides that may use all of them."""
+    for worker in workers(parent):
+        threads = Path(f"/proc/{worker}/task").iterdir()
+        assert ALL in [os.sched_getaffinity(int(thread.name)) for thread in threads]
+    return sorted((os.sched_getaffinity(worker) for worker in workers(parent)), key=min)
 
 
 def well(url: str) -> bool:
@@ -78,6 +87,7 @@ def test_workers_that_are_killed_are_replaced_and_a_study_is_settled_once(tmp_pa
             opened.close()
             until(lambda: leads(running.url))
             now = workers(parent)
+            assert processors(parent) == (shares(2) or [set(ALL), set(ALL)])
             assert "Sign in" in httpx2.get(f"{running.url}/sign-in").text
             code, told = running.stop()
             assert code == 0
@@ -104,6 +114,13 @@ def test_workers_end_when_their_parent_is_killed(tmp_path: Path) -> None:
         alive = workers(running.process.pid)
         running.process.kill()
         until(lambda: not any(map(lives, alive)))
+
+
+def test_workers_divide_the_processors_if_there_is_one_for_each() -> None:
+    assert shares(2, frozenset({0, 1})) == [{0}, {1}]
+    assert shares(2, frozenset({3, 5, 9})) == [{3, 9}, {5}]
+    assert shares(1, frozenset({0, 1})) == [{0, 1}]
+    assert shares(3, frozenset({0, 1})) == []
 
 
 def test_sqlite_is_answered_by_one_process(tmp_path: Path, run: Run) -> None:

@@ -32,6 +32,7 @@ from typing import NamedTuple, TypeVar
 
 from starlette.requests import HTTPConnection
 
+from truthful.service.processors import use_all
 from truthful.store.tables import Account
 
 T = TypeVar("T")
@@ -124,7 +125,7 @@ class Pool:
     """A thread pool for slow work, with a bounded queue and at most `each` places per account."""
 
     def __init__(self, threads: int, waiting: int, each: int | None = None) -> None:
-        self._threads = ThreadPoolExecutor(threads)
+        self._threads = ThreadPoolExecutor(threads, initializer=use_all)
         self._places = threads + waiting
         self._each = each or self._places
         self._taken: Counter[str] = Counter()

@@ -108,8 +108,11 @@ def _preference(part: str) -> tuple[str, float]:
         return tag, 0.0
 
 
+# Numbers are kept as words: most of those on a page are its study's, and the next reader's page has them too.
+@lru_cache(maxsize=1024)
 def money(amount: Decimal | float, currency: str, locale: Locale, digits: int | None = None) -> str:
     """An amount with its currency, to the currency's coins or to `digits` decimals."""
+    amount += 0  # -0 is 0
     if digits is None:
         return str(format_currency(amount, currency, locale=locale))
     pattern = locale.currency_formats["standard"].pattern.split(";")[0]
@@ -126,9 +129,10 @@ def small_money(amount: float, currency: str, texts: Texts) -> str:
     return f"{number(small, texts.locale)} {words}"
 
 
+@lru_cache(maxsize=1024)
 def number(value: float, locale: Locale) -> str:
     """A number with all its digits, up to fifteen."""
-    return str(format_decimal(Decimal(f"{value:.15g}"), format="#,##0.###############", locale=locale))
+    return str(format_decimal(Decimal(f"{value:.15g}") + 0, format="#,##0.###############", locale=locale))
 
 
 def rounded(value: float, decimals: int, locale: Locale) -> str:
@@ -138,11 +142,12 @@ def rounded(value: float, decimals: int, locale: Locale) -> str:
     return str(format_decimal(abs(exact) if exact == 0 else exact, format=pattern, locale=locale))
 
 
+@lru_cache(maxsize=1024)
 def percent(share: float, locale: Locale, digits: int = 0) -> str:
     pattern = locale.percent_formats[None].pattern.replace(
         "#,##0", "#,##0" + ("." + "#" * digits if digits else "")
     )
-    return str(format_percent(share, format=pattern, locale=locale))
+    return str(format_percent(share + 0, format=pattern, locale=locale))
 
 
 def moment(time: datetime, locale: Locale) -> str:

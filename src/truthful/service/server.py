@@ -15,6 +15,7 @@ from dataclasses import dataclass, replace
 from functools import partial
 from multiprocessing import parent_process
 from multiprocessing.connection import wait
+from pathlib import Path
 from types import FrameType
 from urllib.parse import urlsplit
 
@@ -33,6 +34,7 @@ from truthful.plan import Plan, design
 from truthful.service.app import create_app
 from truthful.service.locations import LOOPBACK, Locations, Settings
 from truthful.service.monitoring import LOG, METRICS_DIRECTORY, write_log_as
+from truthful.service.processors import keep_to_share
 from truthful.service.rehearsal import demo_study
 from truthful.service.settle_study import freeze
 from truthful.store import accounts, answers, roster, studies
@@ -287,7 +289,7 @@ def _run(settings: Settings, listener: socket.socket, workers: int) -> None:
 
 @contextmanager
 def _counting_together() -> Iterator[None]:
-    """Processes started in this block share their metrics in a temporary directory."""
+    """Processes started in this block share a temporary directory, for their metrics and locks."""
     with tempfile.TemporaryDirectory() as directory:
         os.environ[METRICS_DIRECTORY] = directory
         try:
@@ -339,6 +341,7 @@ HUNG_SECONDS = 60
 def _worker(settings: Settings) -> FastAPI:
     """The application in a worker process, which ends when its parent does."""
     write_log_as(settings.log_format)
+    keep_to_share(settings.processes, Path(os.environ[METRICS_DIRECTORY]))
     parent = parent_process()
     if parent is not None:
         threading.Thread(target=_follow, args=[parent.sentinel], name="follow", daemon=True).start()

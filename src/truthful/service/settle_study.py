@@ -38,6 +38,7 @@ from truthful.service.keeping import read_books, renew, renew_old, seal_books, s
 from truthful.service.locations import Locations, SettledElsewhere
 from truthful.service.monitoring import complain
 from truthful.service.offer import base_payments
+from truthful.service.processors import use_all
 from truthful.service.purging import finish, purge_due, today
 from truthful.settlement import settle
 from truthful.store import accounts, answers, roster, studies
@@ -424,6 +425,7 @@ class Settler:
 
     def _run(self) -> None:
         complained = False
+        use_all()
         while not self._stopping.is_set():
             try:
                 with exclusive(self._locations.root / LEADER_LOCK) as self.leads:

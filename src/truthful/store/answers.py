@@ -19,9 +19,9 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from functools import cache
 from struct import Struct
-from typing import Any, cast
+from typing import Any
 
-from sqlalchemy import Executable, Select, bindparam, delete, select
+from sqlalchemy import Executable, Row, Select, bindparam, delete, select, update
 from sqlalchemy.dialects import postgresql, sqlite
 from sqlalchemy.orm import Session
 
@@ -66,19 +66,16 @@ def consent(session: Session, token: str, code: str = "") -> str:
 
     Until there is an answer, another browser may consent anew and get a code of its own.
     """
-    player = _open_player(session, token)
+    place = _open_place(session, hash_token(token))
+    player = _locked_player(session, place)
     if player.disputed:
         raise NotReady("Consent is asked for once the features are right.")
     if knows(code_of(session, player), code):
         return code
     _require_no_answer(session, player)
     given = _receipt_code()
-    player.sealed_code, player.consented = _seal_code(session, player, given), datetime.now(UTC)
-    # A subquery, so that the database looks the hash up in the same statement.
-    shown = (
-        select(ConsentDocument.sha256).where(ConsentDocument.study_id == player.study_id).scalar_subquery()
-    )
-    player.document = cast(str, shown)
+    sealed = seals_of(session).key(place.study_id, place.seal).seal_code(place.player, given)
+    session.execute(_CONSENT, {**_hers(place), "sealed_code": sealed, "consented": datetime.now(UTC)})
     return given
 
 
@@ -115,14 +112,13 @@ def submit(
 
 def _place(session: Session, link: str) -> AnswerRow | None:
     """The row that belongs to this link, looked up and cached."""
-    found = session.execute(
-        select(Player.study_id, Player.player, StoredStudy.seal)
-        .join(StoredStudy, StoredStudy.id == Player.study_id)
-        .where(Player.link == link, StoredStudy.seal.is_not(None))
-    ).first()
-    if found is None:
-        return None
-    place = AnswerRow(found[0], found[1], found[2] or "")
+    found = session.execute(_PLACE, {"link": link}).first()
+    return None if found is None else _remember(session, link, found)
+
+
+def _remember(session: Session, link: str, found: Row[*tuple[Any, ...]]) -> AnswerRow:
+    """Cache the row that belongs to this link."""
+    place = AnswerRow(found.study_id, found.player, found.seal)
     seals_of(session).remember(link, place)
     return place
 
@@ -191,10 +187,6 @@ def pack(answer: OpenedAnswer) -> bytes:
 def unpack(plain: bytes) -> OpenedAnswer:
     value, prediction = _NUMBERS.unpack(plain)
     return OpenedAnswer(value, None if math.isnan(prediction) else prediction)
-
-
-def answer_of(session: Session, player: Player) -> Answer | None:
-    return session.get(Answer, (player.study_id, player.player))
 
 
 def reports(session: Session, study_id: str) -> Iterator[Reported]:
@@ -288,30 +280,33 @@ def _receipt_code() -> str:
     return f"{letters[:4]}-{letters[4:]}"
 
 
-def _seal_code(session: Session, player: Player, code: str) -> bytes:
-    """A code sealed with the current key, which cannot change before the transaction ends: the study is locked."""
-    place = _place(session, player.link or "")
-    if place is None:
-        raise TooLate(CLOSED)
-    return seals_of(session).key(place.study_id, place.seal).seal_code(player.player, code)
-
-
 def _open_player(session: Session, token: str) -> Player:
     """The player with this link, locked, in a study that stays open until the transaction ends."""
-    found = session.execute(
-        select(Player, StoredStudy.state)
-        .join(StoredStudy, StoredStudy.id == Player.study_id)
-        .where(Player.link == hash_token(token))
-        .with_for_update(read=True, of=StoredStudy)
-    ).first()
-    if found is None or found[1] != State.OPEN:
+    return _locked_player(session, _open_place(session, hash_token(token)))
+
+
+def _open_place(session: Session, link: str) -> AnswerRow:
+    """The row of this link, in a study that stays open, with this key, until the transaction ends."""
+    found = session.execute(_OPEN_PLACE, {"link": link}).first()
+    if found is None or found.state != State.OPEN:
         raise TooLate(CLOSED)
-    session.refresh(found[0], with_for_update=True)
-    return found[0]
+    return _remember(session, link, found)
+
+
+def _locked_player(session: Session, place: AnswerRow) -> Player:
+    """The player of this row, locked until the transaction ends."""
+    found = session.scalar(_LOCKED_PLAYER, _hers(place))
+    if found is None:
+        raise TooLate(CLOSED)
+    return found
+
+
+def _hers(row: AnswerRow | Player) -> dict[str, str]:
+    return {"of_study": row.study_id, "of_player": row.player}
 
 
 def _require_no_answer(session: Session, player: Player) -> None:
-    if answer_of(session, player) is not None:
+    if session.scalar(_HER_ANSWER, _hers(player)) is not None:
         raise NotHers(GIVEN_ELSEWHERE)
 
 
@@ -321,3 +316,36 @@ def _forget(session: Session, player: Player, code: str) -> None:
         _require_no_answer(session, player)
     player.consented = player.sealed_code = player.document = None
     session.execute(delete(Answer).where(Answer.study_id == player.study_id, Answer.player == player.player))
+
+
+# Statements of every visit, built once, on tables instead of mapped classes where nothing is to be tracked.
+_PLAYERS, _STUDIES, _ANSWERS, _DOCUMENTS = (
+    Table.metadata.tables[table.__tablename__] for table in (Player, StoredStudy, Answer, ConsentDocument)
+)
+_PLACE = (
+    select(_PLAYERS.c.study_id, _PLAYERS.c.player, _STUDIES.c.seal, _STUDIES.c.state)
+    .join_from(_STUDIES, _PLAYERS, _STUDIES.c.id == _PLAYERS.c.study_id)
+    .where(_PLAYERS.c.link == bindparam("link"), _STUDIES.c.seal.is_not(None))
+)
+_OPEN_PLACE = _PLACE.with_for_update(read=True, of=_STUDIES)
+_LOCKED_PLAYER = (
+    select(Player)
+    .where(Player.study_id == bindparam("of_study"), Player.player == bindparam("of_player"))
+    .with_for_update()
+    .execution_options(populate_existing=True)
+)
+_HER_ANSWER = select(_ANSWERS.c.player).where(
+    _ANSWERS.c.study_id == bindparam("of_study"), _ANSWERS.c.player == bindparam("of_player")
+)
+_CONSENT = (
+    update(_PLAYERS)
+    .where(_PLAYERS.c.study_id == bindparam("of_study"), _PLAYERS.c.player == bindparam("of_player"))
+    .values(
+        sealed_code=bindparam("sealed_code"),
+        consented=bindparam("consented"),
+        # A subquery, so that the database looks the hash up in the same statement.
+        document=select(_DOCUMENTS.c.sha256)
+        .where(_DOCUMENTS.c.study_id == bindparam("of_study"))
+        .scalar_subquery(),
+    )
+)
