@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
-from support.accessibility import violations_anywhere
+from support.accessibility import PHONE, ZOOMED, violations_anywhere
 from support.browsers import opened
 from test_report import reported
 from test_report_simulation import simulated
@@ -47,7 +47,7 @@ def test_faults_are_seen_and_in_the_scheme_that_has_them(browser: Browser) -> No
     source = re.sub(r"<figure\b.*?</figure>", "", reported()[2], flags=re.DOTALL)
     grey = source.replace("--ink: #e9eaeb", "--ink: #444a50")
     assert grey != source
-    found = violations_anywhere(shown(browser, grey))
+    found = violations_anywhere(shown(browser, grey), zoomed=True)
     assert {where: [rule.partition(":")[0] for rule in rules] for where, rules in found.items()} == {
         "390 pixels, dark": ["color-contrast"]
     }
@@ -61,8 +61,14 @@ def test_faults_are_seen_and_in_the_scheme_that_has_them(browser: Browser) -> No
 
 @pytest.mark.parametrize("sheet", sorted(SOURCE.rglob("*.css")), ids=lambda sheet: sheet.name)
 def test_a_narrow_page_has_no_colours_of_its_own(sheet: Path) -> None:
-    """Letters may be grey on it, as others are on a wide one: so each width is looked at in one scheme alone."""
-    narrow = re.findall(r"@media[^{]*width[^{]*\{((?:[^{}]*\{[^{}]*\})*)", sheet.read_text(encoding="utf-8"))
+    """Letters may be grey on it, as others are on a wide one: so each width is looked at in one scheme alone.
+
+    And a phone's page is laid out as one at 400 %.
+    """
+    text = sheet.read_text(encoding="utf-8")
+    narrow = re.findall(r"@media[^{]*width[^{]*\{((?:[^{}]*\{[^{}]*\})*)", text)
     assert narrow
+    widths = [16 * float(rem) for rem in re.findall(r"@media[^{]*-width: ([\d.]+)rem", text)]
+    assert [width for width in widths if ZOOMED <= width < PHONE] == []
     colours = re.sub(r"color: var\(--grey\)|solid var\(--faint\)", "", "".join(narrow))
     assert not re.search(r"color|background|opacity|filter|--", colours)

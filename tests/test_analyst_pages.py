@@ -62,7 +62,7 @@ def site(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Site]:
 def test_no_page_breaks_a_rule_or_makes_the_browser_complain(site: Site) -> None:
     broken: dict[str, Any] = {}
     for name, path in site.paths.items():
-        broken[name] = violations_anywhere(site.opens(path))
+        broken[name] = violations_anywhere(site.opens(path), zoomed=True)
         broken[f"{name}, complaints"] = list(site.windows.complaints)
     assert {name: found for name, found in broken.items() if found} == {}
 

@@ -19,7 +19,6 @@ from truthful.deterrence import (
     ShiftedPeople,
     amplification,
     largest_belief_gap,
-    largest_gap,
     people_of_lengths,
     spread_lengths,
     tolerated_shift,
@@ -117,8 +116,10 @@ def test_nobody_has_a_larger_gap_than_the_largest() -> None:
 def test_noise_makes_the_largest_gap_smaller() -> None:
     people = people_of_lengths(FLAT, spread_lengths(np.linspace(0.45, 1, 50)), 0.05)
     for clip in (0.13, 0.3, 0.6):
-        gaps = [largest_gap(people, Clipped(clip, 5), scale) for scale in (0.001, 0.01, 0.05, 0.2, 1.0)]
+        curve, scales = Clipped(clip, 5), (0.001, 0.01, 0.05, 0.2, 1.0)
+        gaps = [people.largest_gap(curve, scale) for scale in scales]
         assert gaps == sorted(gaps, reverse=True)
+        assert gaps == pytest.approx([people.gaps(curve, scale).max() for scale in scales], abs=1e-6)
 
 
 def test_a_shift_is_tolerated_up_to_where_somebody_reaches_the_gap() -> None:

@@ -3,6 +3,7 @@
 import inspect
 import re
 import shlex
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -19,6 +20,7 @@ from truthful.plan import ABSENT_SHARE, design
 from truthful.version import __version__
 
 
+@cache
 def commands() -> dict[str, Any]:
     """Every command by its name, those of groups with the group's before it."""
     group: Any = typer.main.get_command(cli.app)

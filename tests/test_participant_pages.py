@@ -129,7 +129,7 @@ def site(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Site]:
 @pytest.mark.parametrize("name", SEEN)
 def test_no_page_breaks_a_rule_or_makes_the_browser_complain(site: Site, name: str) -> None:
     """Nothing that the policy of content forbids, and no error of a script."""
-    assert violations_anywhere(site.opens(name)) == {}
+    assert violations_anywhere(site.opens(name), zoomed=True) == {}
     assert site.windows.complaints == []
 
 

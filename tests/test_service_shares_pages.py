@@ -120,7 +120,7 @@ def answer(view: Page) -> None:
 
 @pytest.mark.parametrize(("name", "kind"), [(name, kind) for name, kinds in HERS.items() for kind in kinds])
 def test_no_page_of_hers_breaks_a_rule(site: Site, name: str, kind: str) -> None:
-    assert violations_anywhere(site.hers(name, kind)) == {}
+    assert violations_anywhere(site.hers(name, kind), zoomed=True) == {}
     assert site.windows.complaints == []
     german = site.hers(name, kind, **GERMAN_ZOOMED)
     assert german.get_attribute("html", "lang") == "de"
@@ -140,7 +140,7 @@ def test_the_decision_takes_one_screen_of_a_phone_and_a_fifth_at_most(
 
 
 def check_other_page(site: Site, path: str) -> None:
-    assert violations_anywhere(site.others(path)) == {}
+    assert violations_anywhere(site.others(path), zoomed=True) == {}
     assert site.windows.complaints == []
     german = site.others(path, **GERMAN_ZOOMED)
     assert german.get_attribute("html", "lang") == "de"

@@ -402,8 +402,8 @@ def _refuse(name: str, values: Floats, bad: Any, wanted: str) -> None:
 
 # Wrong beliefs
 
-#: How many answers to search for the largest gap, and lengths of features.
-_ANSWERS, _LENGTHS = 25, 9
+#: How many answers to search for the largest gap, lengths of features, and cells of u on which ψ counts as linear.
+_ANSWERS, _LENGTHS, _CELLS = 25, 9, 4_000
 #: The number of halvings: a shift is then known to 2e-8 of its bound.
 _HALVINGS = 26
 #: A shift, as a part of R, so small that gaps are linear in it; and a slope of q that counts as 0.
@@ -414,7 +414,8 @@ _SMALL, _FLAT = 1e-3, 1e-3
 class ShiftedPeople:
     """People of these lengths r > 0 with these answers y, who take the average to be `shift` higher than declared.
 
-    Their posterior of u depends on neither clipping nor noise, so it is computed once.
+    Their posterior of u depends on neither clipping nor noise, so it is computed once; and so is what turns ψ into all
+    gaps where noise is the same for all.
     """
 
     beliefs: Beliefs
@@ -428,6 +429,19 @@ class ShiftedPeople:
         (own, own_chance), (declared, chance) = self._posteriors
         return _mean(curve, own, own_chance, self.r, noise) - _mean(curve, declared, chance, self.r, noise)
 
+    def largest_gap(self, curve: Curve, scale: float) -> float:
+        """The largest γ of these people, or 0, with the same noise for all."""
+        points, weights = self._weights
+        return max(0.0, float((weights @ curve(points, scale)).max()))
+
+    @cached_property
+    def _weights(self) -> tuple[Floats, Floats]:
+        """Points u, and what turns ψ there into everybody's gap."""
+        (own, chance), (declared, known) = self._posteriors
+        edge = max(np.abs(own).max(), np.abs(declared).max())
+        difference = _hats(own, chance, edge) - _hats(declared, known, edge)
+        return np.linspace(-edge, edge, _CELLS + 1), self.r[:, None] * difference
+
     @cached_property
     def _posteriors(self) -> tuple[tuple[Floats, Floats], tuple[Floats, Floats]]:
         """Values of u and their probabilities, by her own beliefs and by the declared ones."""
@@ -436,9 +450,15 @@ class ShiftedPeople:
         )
 
 
-def largest_gap(people: ShiftedPeople, curve: Curve, scale: float) -> float:
-    """The largest γ of these people, or 0."""
-    return max(0.0, float(people.gaps(curve, scale).max()))
+def _hats(u: Floats, chance: Floats, edge: float) -> Floats:
+    """Move probabilities at u in [−edge, edge] to the two nearest of the points, in proportion."""
+    place = (u + edge) * (_CELLS / (2 * edge))
+    cell = np.minimum(place.astype(np.intp), _CELLS - 1)
+    upper = chance * (place - cell)
+    at = (cell + (np.arange(len(u)) * (_CELLS + 1))[:, None]).ravel()
+    sums = np.bincount(at, (chance - upper).ravel(), len(u) * (_CELLS + 1))
+    sums += np.bincount(at + 1, upper.ravel(), len(sums))
+    return sums.reshape(len(u), _CELLS + 1)
 
 
 def largest_belief_gap(
@@ -454,7 +474,7 @@ def largest_belief_gap(
     longer = lengths > 0
     least = scale * float(np.min(proportions[longer] / lengths[longer]))
     curve = IDENTITY if clip is None else Clipped(clip, beliefs.dimension)
-    return largest_gap(people_of_lengths(beliefs, spread_lengths(lengths[longer]), shift), curve, least)
+    return people_of_lengths(beliefs, spread_lengths(lengths[longer]), shift).largest_gap(curve, least)
 
 
 @lru_cache(maxsize=4)

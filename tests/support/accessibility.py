@@ -11,8 +11,9 @@ if TYPE_CHECKING:
 PHONE, DESK, ZOOMED = 390, 1300, 320  # 320 is a desk of 1280 pixels at 400 %
 #: How the narrowest page is opened, in the language of the longest words.
 GERMAN_ZOOMED = {"viewport": {"width": ZOOMED, "height": 256}, "locale": "de-DE"}
-#: All rules but those that look at colours, which take longest and find the same in every language.
-LAYOUT = {"rules": {rule: {"enabled": False} for rule in ("color-contrast", "link-in-text-block")}}
+#: Rules that look at colours, which take longest and find the same in every language; and all others.
+COLOURS = ("color-contrast", "link-in-text-block")
+LAYOUT = {"rules": {rule: {"enabled": False} for rule in COLOURS}}
 
 
 def violations(view: Page, **options: object) -> list[str]:
@@ -33,11 +34,15 @@ def _axe() -> str:
     return str(Axe().axe_script)
 
 
-def violations_anywhere(view: Page) -> dict[str, list[str]]:
-    """The same on a desk in the light and on a phone in the dark; nothing where nothing is wrong."""
+def violations_anywhere(view: Page, *, zoomed: bool = False) -> dict[str, list[str]]:
+    """The same on a desk in the light and on a phone in the dark; nothing where nothing is wrong.
+
+    A page that is looked at zoomed too is laid out there as on a phone: on this its colours are left to look at.
+    """
     found = {}
-    for width, scheme in ((DESK, "light"), (PHONE, "dark")):
+    left: dict[str, object] = {"runOnly": COLOURS} if zoomed else {}
+    for width, scheme, options in ((DESK, "light", {}), (PHONE, "dark", left)):
         view.set_viewport_size({"width": width, "height": 900})
         view.emulate_media(color_scheme=scheme)  # type: ignore[arg-type]
-        found[f"{width} pixels, {scheme}"] = violations(view)
+        found[f"{width} pixels, {scheme}"] = violations(view, **options)
     return {where: rules for where, rules in found.items() if rules}
