@@ -27,23 +27,20 @@ def shares(workers: int, processors: frozenset[int] = ALL) -> list[set[int]]:
     return [set(sorted(processors)[place::workers]) for place in range(workers)]
 
 
-def keep_to_share(workers: int, locks: Path) -> None:
-    """Keep this thread, and those that it will start, to a share that no other worker has.
+def keep_to_share(workers: int, directory: Path) -> None:
+    """Keep this thread, and those that it will start, to a share that no other worker of this directory has.
 
     The system frees the lock of a worker that dies, and the one that replaces it takes its share.
     """
-    for share in shares(workers):
-        if _taken.enter_context(exclusive(locks / f"processor-{min(share)}.lock")):
-            _use(share)
-            return
+    with suppress(OSError):  # such as a sandbox that forbids it: all works without, only more slowly
+        for share in shares(workers):
+            if _taken.enter_context(exclusive(directory / f".processor-{min(share)}.lock")):
+                os.sched_setaffinity(0, share)
+                return
 
 
 def use_all() -> None:
     """Let this thread, and those that it will start, use all processors again."""
-    _use(set(ALL))
-
-
-def _use(processors: set[int]) -> None:
-    with suppress(OSError):  # a sandbox may forbid it, and without it all works, only more slowly
-        if processors:
-            os.sched_setaffinity(0, processors)
+    with suppress(OSError):
+        if ALL:
+            os.sched_setaffinity(0, ALL)

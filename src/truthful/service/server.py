@@ -15,7 +15,6 @@ from dataclasses import dataclass, replace
 from functools import partial
 from multiprocessing import parent_process
 from multiprocessing.connection import wait
-from pathlib import Path
 from types import FrameType
 from urllib.parse import urlsplit
 
@@ -289,7 +288,7 @@ def _run(settings: Settings, listener: socket.socket, workers: int) -> None:
 
 @contextmanager
 def _counting_together() -> Iterator[None]:
-    """Processes started in this block share a temporary directory, for their metrics and locks."""
+    """Processes started in this block share their metrics in a temporary directory."""
     with tempfile.TemporaryDirectory() as directory:
         os.environ[METRICS_DIRECTORY] = directory
         try:
@@ -341,7 +340,7 @@ HUNG_SECONDS = 60
 def _worker(settings: Settings) -> FastAPI:
     """The application in a worker process, which ends when its parent does."""
     write_log_as(settings.log_format)
-    keep_to_share(settings.processes, Path(os.environ[METRICS_DIRECTORY]))
+    keep_to_share(settings.processes, settings.locations.root)
     parent = parent_process()
     if parent is not None:
         threading.Thread(target=_follow, args=[parent.sentinel], name="follow", daemon=True).start()
