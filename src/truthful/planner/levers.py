@@ -271,8 +271,8 @@ def _either(a: Any, b: Any) -> Any:
     if isinstance(a, str) and isinstance(b, str):
         return f"{a} / {b}"
     languages = a if isinstance(a, dict) else b
-    both = [one if isinstance(one, dict) else dict.fromkeys(languages, one) for one in (a, b)]
-    return {language: " / ".join(one[language] for one in both) for language in languages}
+    labels = [label if isinstance(label, dict) else dict.fromkeys(languages, label) for label in (a, b)]
+    return {language: " / ".join(label[language] for label in labels) for language in languages}
 
 
 def _assign_features(study: Study) -> Iterator[Lever]:

@@ -28,8 +28,7 @@ from truthful.intake.duplicates import later_records
 from truthful.intake.rules import quote
 from truthful.settlement.checks import FEWEST_ALIKE
 from truthful.store import answers
-from truthful.store.account_names import INVISIBLE
-from truthful.store.accounts import hash_token, new_token
+from truthful.store.accounts import INVISIBLE, hash_token, new_token
 from truthful.store.answers import OpenedAnswer
 from truthful.store.audit_log import log
 from truthful.store.seals import Unreadable, seals_of
