@@ -14,6 +14,7 @@ import numpy as np
 import pytest
 from PIL import Image
 from sqlalchemy import update
+from starlette.testclient import TestClient
 from support.databases import KINDS, database_url
 from support.participant_pages import ASKING, pages
 from support.participants import MOVES, OPENED, STRANGER, Her, everything, quiet
@@ -30,6 +31,7 @@ from support.serving import (
     code_of,
     draft,
     planned,
+    served,
     settle_with_less,
 )
 
@@ -554,6 +556,27 @@ def test_who_has_not_answered_may_begin_anew_in_another_browser(her: Her) -> Non
     again = Her(her.here, her.study)
     again.does("submit", answer="7")
     assert her.stored() == 7.0
+
+
+def test_with_tls_a_code_counts_only_in_a_cookie_that_no_other_host_can_set(tmp_path: Path) -> None:
+    """A page of a neighbouring host could plant the code of somebody who began before her, and would see her answer."""
+    with served(tmp_path, url="https://testserver") as here:
+        link = f"/a/{next(iter(asked(here.service, players=2).links.values()))}"
+        intruder, hers = (
+            TestClient(here.client.app, base_url="https://testserver", follow_redirects=False)
+            for _ in range(2)
+        )
+        kept = intruder.post(f"{link}/consent").headers["set-cookie"]
+        assert re.match(r"__Host-code-[0-9a-f]{16}=[A-Z2-7]{4}-[A-Z2-7]{4}; ", kept)
+        assert {"Path=/", "Secure", "HttpOnly", "SameSite=lax"} < set(kept.split("; "))
+        assert "Domain" not in kept
+        code = kept.partition("=")[2].partition(";")[0]
+        assert 'name="answer"' in intruder.get(link).text
+        assert "I take part" in hers.get(link, headers={"cookie": f"code={code}"}).text
+        assert hers.post(f"{link}/code", data={"code": code}).status_code == 303
+        assert 'name="answer"' in hers.get(link).text
+        hers.post(f"{link}/forget")
+        assert not hers.cookies
 
 
 def test_a_browser_without_cookies_is_told(her: Her) -> None:

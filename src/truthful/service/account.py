@@ -125,7 +125,7 @@ def forget_page(visit: Visitor) -> Response:
 
 @router.post("/forget")
 def forget(visit: Visitor) -> Response:
-    """Sign out this browser and delete every cookie that it sends with this page."""
+    """Sign out this browser and delete its cookies, except codes: those are deleted on participants' own pages."""
     with visit.writing() as session:
         accounts.sign_out(session, visit.request.cookies.get(cookie_name(visit.service, COOKIE), ""))
     response = leave(visit)

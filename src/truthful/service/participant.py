@@ -51,6 +51,7 @@ from truthful.service.middleware import wait
 from truthful.service.offer import bonus_at, make_offer, steps_with_predictions
 from truthful.service.pages import LANGUAGE, YEAR, Visit, download, go, language, plain_number
 from truthful.store import answers, roster
+from truthful.store.accounts import hash_token
 from truthful.store.answers import NotHers, OpenedAnswer, TooLate
 from truthful.store.studies import ENDED, RECEIPT_STEPS, NotNow, OpenedDue, Unknown
 from truthful.store.tables import Player, State, StoredStudy
@@ -152,7 +153,7 @@ def explain_payment(view: ParticipantView) -> dict[str, Any]:
     }
 
 
-#: The cookie of her code, sent to her own pages alone.
+#: The cookie of her code.
 CODE = "code"
 #: Refusals that her code resolves; the page leads to its field.
 CODE_NEXT = ("participant.code_wrong", "participant.not_hers")
@@ -170,7 +171,19 @@ class ParticipantVisit(Visit):
 
     @property
     def code(self) -> str:
-        return self.request.cookies.get(CODE, "")
+        return self.request.cookies.get(self._code_cookie[0], "")
+
+    @property
+    def _code_cookie(self) -> tuple[str, str]:
+        """The name and the path of the cookie of her code.
+
+        With TLS no other host can set it: a page of a neighbouring one could plant the code of somebody who began with
+        her link before her, and who would then see her answer. Such a cookie is sent with all pages, so each link has
+        its own.
+        """
+        if self.service.settings.secure:
+            return f"__Host-{CODE}-{hash_token(self.token)[:16]}", "/"
+        return CODE, f"/a/{self.token}"
 
     def look(self) -> ParticipantView:
         """Her current standing."""
@@ -181,9 +194,14 @@ class ParticipantVisit(Visit):
         return ParticipantView(f"/a/{self.token}", self.code, stored, player, answer, owed, code)
 
     def keep_code(self, response: Response, code: str) -> Response:
-        """Set the cookie of her code, for her own pages."""
-        self.keep(response, CODE, code, YEAR, f"/a/{self.token}")
+        """Set the cookie of her code."""
+        name, path = self._code_cookie
+        self.keep(response, name, code, YEAR, path)
         return response
+
+    def drop_code(self, response: Response) -> None:
+        """Delete the cookie of her code."""
+        self.remove(response, *self._code_cookie)
 
     @property
     def _review(self) -> str:
@@ -353,7 +371,7 @@ def forget_page(visit: Link) -> Response:
 def forget(visit: Link) -> Response:
     """Delete the cookies of her code, her unconfirmed answer and her language from this browser."""
     response = go(visit.look().link)
-    visit.remove(response, CODE, f"/a/{visit.token}")
+    visit.drop_code(response)
     visit.remove(response, LANGUAGE)
     return visit.drop_answer(response)
 

@@ -37,6 +37,7 @@ from truthful.people import invent
 from truthful.plan import Plan
 from truthful.release import Receipt, Release, read_release, verify
 from truthful.service.pages import csv_text
+from truthful.service.participant import CODE
 from truthful.simulation.population import PopulationRole, assign_roles, read_agents
 from truthful.simulation.predictors import predictor_of
 from truthful.study import Study
@@ -138,6 +139,7 @@ class Bot:
 
     def visit(self, browser: Browser) -> None:
         """Open the invitation and carry out her moves."""
+        browser.cookies.clear()  # of whoever used this browser before her
         browser.get(self.link)
         if self.answer is None:
             return
@@ -146,7 +148,7 @@ class Bot:
         if self.disputes and not self.stays:
             return
         browser.post(f"{self.link}/consent")
-        self.code = next(cookie.value or "" for cookie in browser.cookies.jar if cookie.path == self.link)
+        self.code = next(cookie.value or "" for cookie in browser.cookies.jar if CODE in cookie.name)
         for answer in (self.first, self.answer):
             values = {"answer": answer, "prediction": self.prediction}
             sent = {name: repr(value) for name, value in values.items() if value is not None}
@@ -157,6 +159,7 @@ class Bot:
 
     def check(self, browser: Browser, release: Release) -> None:
         """Recompute her payment from the public release and her receipt, which must match her answer and features."""
+        browser.cookies.clear()
         browser.post(f"{self.link}/code", data={"code": self.code})
         receipt = Receipt.model_validate_json(browser.get(f"{self.link}/receipt.json").text)
         self.paid = receipt.payment
