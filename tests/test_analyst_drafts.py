@@ -63,8 +63,10 @@ def analyst(here: Served) -> TestClient:
 
 def test_what_is_typed_is_kept_although_it_is_wrong(here: Served, analyst: TestClient) -> None:
     study_id = new(analyst)
-    answer = analyst.post(f"/studies/{study_id}/edit/question", data={**QUESTION, "low": "much", "name": ""})
+    wrong = {"low": "much", "name": "", "question": ""}
+    answer = analyst.post(f"/studies/{study_id}/edit/question", data={**QUESTION, **wrong})
     assert answer.status_code == 400
+    assert '<a href="#question">The question, in the words people will read</a>: Please fill' in answer.text
     assert 'value="much"' in answer.text
     assert "Please give a number." in answer.text
     assert "Please fill this in." in answer.text
