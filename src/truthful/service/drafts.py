@@ -386,8 +386,8 @@ def _belief_values(study: Study) -> dict[str, float | None]:
 
 
 def _feature_fields(feature: dict[str, Any]) -> dict[str, str]:
-    read = {name: feature[name] for name in ("label", "unit") if name in feature}
-    named = {"name": feature["name"], **read, **({"sensitive": YES} if feature.get("sensitive") else {})}
+    named = {name: feature[name] for name in ("name", "label", "unit") if name in feature}
+    named |= {"sensitive": YES} if feature.get("sensitive") else {}
     if "levels" in feature:
         return {**named, "kind": "levels", "levels": "\n".join(feature["levels"])}
     ends = {str(name): plain(feature[name]) for name in ("low", "high") if name in feature}
