@@ -535,6 +535,15 @@ def test_a_change_of_the_study_is_carried_out_and_its_people_stay(here: Served, 
     assert refused.status_code == 409
 
 
+def test_a_change_that_forms_cannot_hold_leads_to_the_file(here: Served, analyst: TestClient) -> None:
+    text = ANSWERS.replace('"east"]', '"east"]\nlevel_labels = { north = "The north" }')
+    study_id = upload(analyst, text).headers["location"].rpartition("/")[2]
+    send_roster(analyst, study_id, listed(400))
+    page = shown(analyst, f"/studies/{study_id}/plan?budget=100")
+    assert re.search(rf'Merge the levels.*\n<a href="/studies/{study_id}/file"', page)
+    assert 'name="change" value="features=' in page
+
+
 def test_levels_that_are_put_together_are_those_of_the_people_too() -> None:
     before = Study.parse(ANSWERS)
     after = Study.parse(ANSWERS.replace('["north", "south", "east"]', '["north", "south or east"]'))
