@@ -386,7 +386,9 @@ def _belief_values(study: Study) -> dict[str, float | None]:
 
 
 def _feature_fields(feature: dict[str, Any]) -> dict[str, str]:
-    named = {name: feature[name] for name in ("name", "label", "unit") if name in feature}
+    named: dict[str, str] = {
+        name: feature[name] for name in ("name", "label", "unit") if feature.get(name) is not None
+    }
     named |= {"sensitive": YES} if feature.get("sensitive") else {}
     if "levels" in feature:
         return {**named, "kind": "levels", "levels": "\n".join(feature["levels"])}
