@@ -63,8 +63,10 @@ def analyst(here: Served) -> TestClient:
 
 def test_what_is_typed_is_kept_although_it_is_wrong(here: Served, analyst: TestClient) -> None:
     study_id = new(analyst)
-    answer = analyst.post(f"/studies/{study_id}/edit/question", data={**QUESTION, "low": "much", "name": ""})
+    wrong = {"low": "much", "name": "", "question": ""}
+    answer = analyst.post(f"/studies/{study_id}/edit/question", data={**QUESTION, **wrong})
     assert answer.status_code == 400
+    assert '<a href="#question">The question, in the words people will read</a>: Please fill' in answer.text
     assert 'value="much"' in answer.text
     assert "Please give a number." in answer.text
     assert "Please fill this in." in answer.text
@@ -531,6 +533,15 @@ def test_a_change_of_the_study_is_carried_out_and_its_people_stay(here: Served, 
     assert {frozenset(features) for features in people.values()} == {frozenset(left)}
     refused = analyst.post(f"/studies/{study_id}/change", data={**wishes, "change": change})
     assert refused.status_code == 409
+
+
+def test_a_change_that_forms_cannot_hold_leads_to_the_file(here: Served, analyst: TestClient) -> None:
+    text = ANSWERS.replace('"east"]', '"east"]\nlevel_labels = { north = "The north" }')
+    study_id = upload(analyst, text).headers["location"].rpartition("/")[2]
+    send_roster(analyst, study_id, listed(400))
+    page = shown(analyst, f"/studies/{study_id}/plan?budget=100")
+    assert re.search(rf'Merge the levels.*\n<a href="/studies/{study_id}/file"', page)
+    assert 'name="change" value="features=' in page
 
 
 def test_levels_that_are_put_together_are_those_of_the_people_too() -> None:

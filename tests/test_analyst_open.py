@@ -202,7 +202,10 @@ def test_links_are_made_once_and_replaced_only_when_asked_for(
 
 
 def test_a_roster_without_a_file_says_so(analyst: TestClient, opened: str) -> None:
-    assert "No file was chosen" in analyst.post(f"/studies/{opened}/roster", data={}).text
+    refused = analyst.post(f"/studies/{opened}/roster", data={}).text
+    assert "No file was chosen" in refused
+    assert f'action="/studies/{opened}/roster#roster"' in refused  # so the page is shown where it says so
+    assert 'id="roster"' in refused
 
 
 def test_nobody_is_brought_to_a_study_that_is_closed_and_no_links_are_made_for_a_draft(

@@ -76,6 +76,15 @@ def test_names_that_look_like_colours_or_ids_are_left_alone() -> None:
     assert effect.label in " ".join(words(Forest((effect,), "spend", 0.95)))
 
 
+def test_the_signs_at_the_ticks_are_those_of_a_language() -> None:
+    effect = Effect("age", -1500.0, -2000.0, 0.5)
+    assert "−2,000" in words(Forest((effect,), "spend", 0.95))
+    assert "−2.000" in words(Forest((effect,), "spend", 0.95, decimal=","))
+    small = Effect("age", 0.25, 0.0, 0.5)
+    assert "0.40" in words(Forest((small,), "y", 0.95))
+    assert "0,40" in words(Forest((small,), "y", 0.95, decimal=","))
+
+
 def test_letters_that_no_xml_may_hold_are_replaced() -> None:
     assert "a\ufffdb" in words(Forest((Effect("a\x01b", 1.0, 0.5, 1.5),), "spend", 0.95))
 

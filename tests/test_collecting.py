@@ -72,6 +72,10 @@ def test_a_deadline_is_set_when_freezing_told_and_only_made_later(here: Served, 
         assert (refused.status_code, here.state(study_id)) == (400, State.DRAFT)
         assert words in html.unescape(refused.text)
         assert 'id="until-problem"' in refused.text
+        assert refused.text.index('<a href="#until">') < refused.text.index(
+            "<h2>"
+        )  # above all that is reviewed
+        assert 'value="people" required checked' in refused.text
     told = f"{SOON:%Y-%m-%dT%H:%M}"
     assert analyst.post(f"{place}/freeze", data={"for": "people", "until": told}).status_code == 303
     assert stored(here, study_id).deadline == SOON

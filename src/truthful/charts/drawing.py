@@ -222,9 +222,10 @@ def label_logarithms(axes: Axes) -> None:
         axis.set_ticks([], minor=True)
 
 
-def label_ticks(axis: Axis, width: float) -> None:
+def label_ticks(axis: Axis, width: float, decimal: str = ".") -> None:
     """Plain digits at the ticks, as many as a range of this width needs, never an offset or a power of ten."""
-    axis.set_major_formatter(lambda value, place: to_within(value, width).replace("-", "−"))
+    signs = str.maketrans("-,.", f"−{'.' if decimal == ',' else ','}{decimal}")
+    axis.set_major_formatter(lambda value, place: to_within(value, width).translate(signs))
 
 
 def hide_left(axes: Axes) -> None:

@@ -60,6 +60,7 @@ class Forest:
     level: float
     axis: str | None = None
     """What the axis says; by default that it is the change of the response."""
+    decimal: str = "."
 
     @property
     def rows(self) -> tuple[Effect, ...]:
@@ -99,7 +100,7 @@ class Forest:
         room = 0.04 * (max(ends) - min(ends)) or 1.0
         axes.set_xlim(min(ends) - room, max(ends) + room)
         axes.locator_params(axis="x", nbins=5)
-        drawing.label_ticks(axes.xaxis, max(ends) - min(ends))
+        drawing.label_ticks(axes.xaxis, max(ends) - min(ends), self.decimal)
         middles = [end - own / 2 for end, own in zip(accumulate(heights), heights, strict=True)]
         axes.set_yticks(middles, self._labels, fontsize=drawing.TEXT)
         drawing.hide_left(axes)

@@ -327,7 +327,7 @@ def fields_of(study: Study) -> Fields | None:
         "currency": record["currency"],
         "response": response["name"],
         "answer_kind": study.kind,
-        "question": response.get("question"),
+        **{name: response.get(name) for name in ("question", "unit")},
         **{name: response.get(name) for name in (("low", "high") if study.shares is None else ("levels",))},
         **invitation,
         "asker_pays": YES if invitation.get("asker_pays") else None,
@@ -379,7 +379,10 @@ def _belief_values(study: Study) -> dict[str, float | None]:
 
 
 def _feature_fields(feature: dict[str, Any]) -> dict[str, str]:
-    named = {"name": feature["name"], **({"sensitive": YES} if feature.get("sensitive") else {})}
+    named: dict[str, str] = {
+        name: feature[name] for name in ("name", "label", "unit") if feature.get(name) is not None
+    }
+    named |= {"sensitive": YES} if feature.get("sensitive") else {}
     if "levels" in feature:
         return {**named, "kind": "levels", "levels": "\n".join(feature["levels"])}
     ends = {str(name): shortest(feature[name]) for name in ("low", "high") if name in feature}

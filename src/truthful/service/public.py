@@ -11,6 +11,7 @@ from functools import lru_cache
 from typing import Any
 
 from babel import Locale
+from babel.numbers import get_decimal_symbol
 from fastapi import APIRouter
 from starlette.responses import Response
 
@@ -103,8 +104,13 @@ def _forest(release: Release, study: Study, between: dict[str, str], language: s
         for row in release.differences or ()
     )
     key = "public.axis_points" if study.kind == "yes-no" else "public.axis"
-    axis = languages()[language](key, response=study.response.name)
-    return chart_svg(Forest(found, study.response.name, release.interval_level, axis)) if found else None
+    texts = languages()[language]
+    axis, decimal = texts(key, response=study.response.name), get_decimal_symbol(texts.locale)
+    return (
+        chart_svg(Forest(found, study.response.name, release.interval_level, axis, decimal))
+        if found
+        else None
+    )
 
 
 def _rows(

@@ -166,6 +166,7 @@ def _plan_page(visit: SignedIn, stored: StoredStudy, sent: FormData | QueryParam
         otherwise=plan and (wrong_beliefs(plan) if plan.asked_mechanism is None else caveats(plan)),
         **({} if plan is None else terms(plan) | {"intervals": _intervals(plan, visit.locale)}),
         people=people,
+        in_file=_changes_in_file(found) if isinstance(found, Infeasible) else (),
         shares=study.protects == "answers",
         kind=study.kind,
         facts=bool(study.features),
@@ -173,6 +174,12 @@ def _plan_page(visit: SignedIn, stored: StoredStudy, sent: FormData | QueryParam
         currency=study.currency,
         response=study.response.name,
     )
+
+
+def _changes_in_file(found: Infeasible) -> list[str]:
+    """The remedies that change the study to one that the forms cannot express."""
+    changed = [remedy for remedy in found.remedies if remedy.study is not None]
+    return [remedy.goal for remedy in changed if remedy.study and drafts.fields_of(remedy.study) is None]
 
 
 def _intervals(plan: Plan, locale: Locale) -> list[tuple[str, str, str]]:

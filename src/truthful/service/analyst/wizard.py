@@ -45,7 +45,17 @@ MOST_FEATURES = 40
 LARGEST_DOCUMENT = 5_000_000
 #: The fields of each step, with `#` before numbers. Features have rows of their own.
 TYPED = {
-    "question": ("name", "currency", "answer_kind", "response", "#low", "#high", "#levels", "question"),
+    "question": (
+        "name",
+        "currency",
+        "answer_kind",
+        "response",
+        "#low",
+        "#high",
+        "unit",
+        "#levels",
+        "question",
+    ),
     "invitation": ("asked_by", "purpose", "contact", "payer", "asker_pays", "delete_after"),
     "people": ("design", "#least_eigenvalue", "protects", "hide_matrix", "features_public"),
     "beliefs": (
@@ -59,7 +69,7 @@ OF_SHARES = {
     "people": ("design", "hide_matrix", "features_public"),
     "beliefs": ("predictions", "#share_low", "#share_high", "#sure", "#effect", "#tolerance"),
 }
-ROW = ("name", "kind", "#low", "#high", "levels", "sensitive")
+ROW = ("name", "label", "kind", "#low", "#high", "unit", "levels", "sensitive")
 #: The possible values of choices; anything else is read as the first.
 CHOICES = {
     "answer_kind": (NUMBER, YES_NO, RATING),
@@ -297,9 +307,13 @@ def _step_page(
 def _wrong(visit: SignedIn, fields: Fields, step: str) -> dict[str, str]:
     """The errors of a step by field: `missing`, no `number`, or if there are none of these, the study's complaints.
 
-    A `payer` who is not among the service's payers is one of them, unless there is none yet.
+    What a study file may leave out but people need is missing too: the words of the question, and one of the service's
+    payers, if there is any yet.
     """
-    if empty := drafts.missing_fields(fields, step):
+    empty = drafts.missing_fields(fields, step)
+    if step == "question" and not fields.get("question"):
+        empty["question"] = "missing"
+    if empty:
         return empty
     sentences: dict[str, str] = {}
     for problem in drafts.complaints(fields, step):
