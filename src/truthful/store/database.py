@@ -152,8 +152,8 @@ class Database:
 
     @property
     def shown(self) -> str:
-        """The URL without its password."""
-        return self._url.render_as_string(hide_password=True)
+        """The URL as it is given, without its password."""
+        return self._url.set(drivername=self._url.get_backend_name()).render_as_string(hide_password=True)
 
     @property
     def is_empty(self) -> bool:
