@@ -18,6 +18,7 @@ from urllib.parse import parse_qs, urlsplit
 
 import httpx
 import pytest
+from authlib.integrations.base_client import OAuthError
 from joserfc import jwt
 from joserfc.errors import JoseError
 from joserfc.jwk import KeySet, RSAKey
@@ -29,7 +30,15 @@ from support.serving import PASSWORD, URL, WHO, Served, served
 from truthful.errors import InputError, Refused
 from truthful.service.limits import Busy
 from truthful.service.locations import Provider
-from truthful.service.openid import BACK, MOST_EACH, MOST_WAITING, read_claims, read_identity
+from truthful.service.openid import (
+    BACK,
+    MOST_EACH,
+    MOST_WAITING,
+    NotSignedIn,
+    OpenId,
+    read_claims,
+    read_identity,
+)
 from truthful.store import accounts
 from truthful.store.tables import Role
 
@@ -202,10 +211,13 @@ def test_the_second_factor_is_asked_for_here_too(here: Served) -> None:
     assert client.get("/studies").headers["location"] == "/sign-in"
 
 
-def test_a_provider_that_is_down_is_told_and_passwords_still_work(tmp_path: Path) -> None:
+def test_a_provider_that_is_down_is_told_and_passwords_still_work(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     with serving(tmp_path, "http://localhost:9") as here:
         answer = browser(here).get("/sign-in/openid")
         assert (answer.status_code, "not answering" in answer.text) == (503, True)
+        assert "provider cannot be used now (ConnectError). See --oidc-issuer." in capsys.readouterr().err
         here.signed_in(Role.ANALYST)
         entered = browser(here).post("/sign-in", data={"name": "the analyst", "password": PASSWORD})
         assert entered.headers["location"] == "/studies"
@@ -228,6 +240,21 @@ def test_no_address_takes_all_the_places_of_those_who_wait_for_the_provider(here
     asyncio.run(crowd())
     account(here, "ada", ADA)
     assert sign_in(here, "1")[1].headers["location"] == "/studies"
+
+
+@pytest.mark.parametrize(("error", "told"), [("invalid_client", True), ("invalid_grant", False)])
+def test_the_operator_is_told_if_the_provider_does_not_know_the_service(
+    error: str, told: bool, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Not what a stranger can cause, with a code that is none."""
+
+    async def ask() -> None:
+        async with OpenId(Provider.read("http://localhost:9", CLIENT, "wrong"), URL)._client("an address"):
+            raise OAuthError(error)
+
+    with pytest.raises(NotSignedIn):
+        asyncio.run(ask())
+    assert ("TRUTHFUL_OIDC_SECRET" in capsys.readouterr().err) == told
 
 
 def test_where_passwords_are_off_only_the_provider_and_one_time_links_let_in(

@@ -26,6 +26,7 @@ from support.serving import PASSWORD, answer_all, asked, close, code_of, served
 import truthful
 from truthful.errors import InputError, Refused
 from truthful.service.locations import Locations, Settings
+from truthful.service.monitoring import TOKEN
 from truthful.service.server import PLAYERS, TO_ANSWER, Opening, listen, make_demo, prepare
 from truthful.store import studies
 from truthful.store.tables import State
@@ -180,6 +181,8 @@ def test_a_port_in_use_is_said_to_be(tmp_path: Path, run: Run) -> None:
     ("options", "said"),
     [
         (["--url", "study.example.org"], "give what people type before the first slash"),
+        (["--mail-from", "a@example.org"], "no mail server: add --smtp"),
+        (["--smtp", "mail.example.org:587"], "add --mail-from"),
         (["--host", "0.0.0.0"], "Add --url"),
         (["--host", "192.0.2.1"], "cannot listen on '192.0.2.1'"),
         (["--host", "no-such-host.invalid"], "cannot listen on"),
@@ -195,6 +198,15 @@ def test_what_cannot_be_is_said_clearly(tmp_path: Path, run: Run, options: list[
     assert ran.code == 2
     assert said in ran.err
     assert "secret" not in ran.err
+
+
+def test_a_token_that_could_be_guessed_is_refused_before_anything_is_made(
+    tmp_path: Path, run: Run, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv(TOKEN, "short")
+    ran = run("serve", tmp_path, "--port", "0")
+    assert (ran.code, f"{TOKEN} has 5 characters" in ran.err) == (2, True)
+    assert not any(tmp_path.iterdir())
 
 
 def test_an_answer_does_not_wait_for_the_browser_to_acknowledge_its_beginning() -> None:

@@ -38,6 +38,7 @@ OLD = (
     "INSERT INTO answers (survey_id, player, value) VALUES ('old', 'p1', 43.21)",
     "INSERT INTO due (survey_id, player, \"group\", millionths, coins, digits) VALUES ('old', 'p1', 1, 167078, 17, 2)",
     "INSERT INTO accounts (name, role) VALUES ('ada', 'analyst'), ('pat', 'payer'), ('petra', 'payer')",
+    "INSERT INTO sign_in_links (hash, account_id, expires) SELECT name, id, '2026-01-08' FROM accounts",
     *(
         f"INSERT INTO events (time, who, what) VALUES ('2026-01-01', 'service', '{what}')"
         for what in ("made a sign-in link for bo as", "refused a sign-in", "refused a sign-in as ada")

@@ -269,7 +269,9 @@ class Smtp:
             raise InputError(
                 f"smtp is {server!r}; give the mail server as HOST:PORT, such as mail.example.org:587."
             )
-        if sender is None or not re.fullmatch(r"[^@\s<>]+@[^@\s<>]+", sender):
+        if sender is None:
+            raise InputError("No sender is named: add --mail-from, as studies@example.org.")
+        if not re.fullmatch(r"[^@\s<>]+@[^@\s<>]+", sender):
             raise InputError(
                 f"mail-from is {sender!r}; give the address that mails are from, as studies@example.org."
             )

@@ -29,6 +29,7 @@ from starlette.responses import RedirectResponse, Response
 
 from truthful.service.limits import Busy, address
 from truthful.service.locations import Provider
+from truthful.service.monitoring import LOG
 from truthful.service.pages import Visit, Visitor
 from truthful.service.signing import cookie_name, enter
 from truthful.store import accounts
@@ -44,6 +45,17 @@ PATIENCE, METADATA_SECONDS, LEEWAY = 10.0, 3600.0, 60
 MOST_WAITING, MOST_EACH = 20, 5
 #: Accepted signature algorithms: asymmetric ones only.
 SIGNED = ["RS256", "RS384", "RS512", "PS256", "PS384", "PS512", "ES256", "ES384", "ES512", "EdDSA", "Ed25519"]
+
+
+#: The provider's errors for a service that it does not know, and what the log says then.
+NOT_KNOWN = ("invalid_client", "unauthorized_client")
+UNKNOWN_CLIENT = (
+    "The OpenID provider does not know this service. See --oidc-client-id and TRUTHFUL_OIDC_SECRET."
+)
+
+
+class OtherIssuer(ValueError):
+    """The provider goes by another name than it was given here."""
 
 
 class NotSignedIn(Exception):
@@ -131,7 +143,7 @@ class OpenId:
             issuer = self._provider.issuer
             metadata = await _json(client, f"{issuer.rstrip('/')}/.well-known/openid-configuration")
             if metadata.get("issuer") != issuer:
-                raise ValueError("another issuer")
+                raise OtherIssuer
             self._metadata, self._keys, self._read_at = metadata, None, time.monotonic()
         return self._metadata
 
@@ -153,11 +165,17 @@ class OpenId:
                 timeout=PATIENCE,
             ) as client:
                 yield client
-        except OAuthError:
+        except OAuthError as problem:
+            if problem.error in NOT_KNOWN:
+                LOG.error(UNKNOWN_CLIENT)
             raise NotSignedIn("signing.openid_stale", 400) from None
-        except JoseError:
+        except JoseError as problem:
+            LOG.error(f"A token of the OpenID provider was refused ({type(problem).__name__}).")
             raise NotSignedIn("signing.openid_wrong") from None
-        except (httpx2.HTTPError, ValueError, KeyError, TypeError):
+        except (httpx2.HTTPError, ValueError, KeyError, TypeError) as problem:
+            LOG.error(
+                f"The OpenID provider cannot be used now ({type(problem).__name__}). See --oidc-issuer."
+            )
             self._read_at = -METADATA_SECONDS
             raise NotSignedIn("signing.openid_down", 503) from None
         finally:

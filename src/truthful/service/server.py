@@ -32,7 +32,7 @@ from truthful.people import invent
 from truthful.plan import Plan, design
 from truthful.service.app import create_app
 from truthful.service.locations import LOOPBACK, Locations, Settings
-from truthful.service.monitoring import LOG, METRICS_DIRECTORY, write_log_as
+from truthful.service.monitoring import LOG, METRICS_DIRECTORY, TOKEN, read_token, write_log_as
 from truthful.service.processors import keep_to_share
 from truthful.service.rehearsal import demo_study
 from truthful.service.settle_study import freeze
@@ -61,7 +61,8 @@ class Opening:
 
     def _lines(self) -> Iterator[str]:
         yield f"The service answers at {self.url}. Ctrl-C stops it."
-        yield f"It keeps studies and ledgers in {self.directory}, answers in {self.database}."
+        it = "It is new, and" if self.sign_in_link is not None else "It"
+        yield f"{it} keeps studies and ledgers in {self.directory}, answers in {self.database}."
         if self.url.startswith("http:") and urlsplit(self.url).hostname not in LOOPBACK:
             yield (
                 "Warning: without TLS, answers and passwords can be read on the way. Put a proxy with TLS in "
@@ -153,6 +154,7 @@ def serve(
     """
     _require_room(settings, workers)
     settings.require_owner()
+    read_token(os.environ.get(TOKEN))  # an invalid one is refused now
     with _private_files(), exclusive(settings.locations.make()) as alone:
         if not alone:
             link = command("account", "link", settings.directory, analyst)
@@ -221,7 +223,11 @@ def listen(host: str, port: int) -> socket.socket:
         elif problem.errno == errno.EACCES:
             why = f"Port {port} may only be used by the system's administrator. Choose one from 1024: --port 8000."
         else:
-            why = f"The service cannot listen on {host!r}, port {port}: {problem.strerror or problem}."
+            reason = os.strerror(problem.errno) if problem.errno and problem.errno > 0 else problem.strerror
+            why = (
+                f"The service cannot listen on {host!r}, port {port}: {reason}. Give an address of this machine, such "
+                "as --host 127.0.0.1."
+            )
         raise InputError(why) from None
 
 
@@ -270,6 +276,7 @@ def _run(settings: Settings, listener: socket.socket, workers: int) -> None:
         server_header=False,
         proxy_headers=False,
         ws="none",
+        lifespan="on",
         log_config=write_log_as(settings.log_format),
         log_level="error",
         timeout_keep_alive=15,

@@ -152,8 +152,8 @@ class Database:
 
     @property
     def shown(self) -> str:
-        """The URL without its password."""
-        return self._url.render_as_string(hide_password=True)
+        """The URL as it is given, without its password."""
+        return self._url.set(drivername=self._url.get_backend_name()).render_as_string(hide_password=True)
 
     @property
     def is_empty(self) -> bool:
@@ -212,13 +212,31 @@ class Database:
         """Migrate the tables to this version's revision, after checking that the database is intact."""
         config = _migrations()
         with self.readable_errors():
-            with self.engine.begin() as connection:
+            with (
+                self.engine.connect() as connection,
+                self._references_unchecked(connection),
+                connection.begin(),
+            ):
                 self._require_whole(connection)
                 config.attributes.update(connection=connection, seals=self.seals)
                 before = MigrationContext.configure(connection).get_current_revision()
                 command.upgrade(config, "head")
+                self._require_references(connection)
             if before is not None and before < SEALED:
                 self.clean()
+
+    @contextmanager
+    def _references_unchecked(self, connection: Connection) -> Iterator[None]:
+        """Let migrations replace a table of SQLite that others refer to: to drop it is to delete its rows."""
+        if not self.is_sqlite:
+            yield
+            return
+        cursor = connection.connection.cursor()  # not in a transaction, where the setting has no effect
+        cursor.execute("PRAGMA foreign_keys = OFF")
+        try:
+            yield
+        finally:
+            cursor.execute("PRAGMA foreign_keys = ON")
 
     @contextmanager
     def readable_errors(self) -> Iterator[None]:
@@ -248,6 +266,14 @@ class Database:
                 raise InputError(
                     f"The database {self.shown} is damaged: {found}. Restore a backup; nothing was changed."
                 )
+
+    def _require_references(self, connection: Connection) -> None:
+        """Check what SQLite has not checked while its tables were replaced, before that is committed."""
+        if self.is_sqlite and (lost := connection.exec_driver_sql("PRAGMA foreign_key_check").first()):
+            raise InputError(
+                f"The database {self.shown} is damaged: rows of {lost[0]!r} refer to missing ones of {lost[2]!r}. "
+                "Restore a backup; nothing was changed."
+            )
 
     def clean(self) -> bool:
         """Rewrite the database, so that nothing deleted is left in its tables or in SQLite's log; whether that worked.
