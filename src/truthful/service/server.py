@@ -61,8 +61,8 @@ class Opening:
 
     def _lines(self) -> Iterator[str]:
         yield f"The service answers at {self.url}. Ctrl-C stops it."
-        it = "It is new, and" if self.sign_in_link is not None else "It"
-        yield f"{it} keeps studies and ledgers in {self.directory}, answers in {self.database}."
+        subject = "It is new, and" if self.sign_in_link is not None else "It"
+        yield f"{subject} keeps studies and ledgers in {self.directory}, answers in {self.database}."
         if self.url.startswith("http:") and urlsplit(self.url).hostname not in LOOPBACK:
             yield (
                 "Warning: without TLS, answers and passwords can be read on the way. Put a proxy with TLS in "
