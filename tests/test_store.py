@@ -20,7 +20,7 @@ from support.studies import DESIGNED
 from truthful.errors import InputError, Refused
 from truthful.store import accounts, answers, roster, studies
 from truthful.store.accounts import hash_token
-from truthful.store.answers import NotHers, NotReady, TooLate
+from truthful.store.answers import NotHers, NotReady, OpenedAnswer, TooLate
 from truthful.store.audit_log import check_chain, events, refused_sign_ins
 from truthful.store.database import MIGRATIONS, Database
 from truthful.store.studies import NotNow, Unknown
@@ -85,6 +85,29 @@ def known(session: Session, link: str) -> str:
 def stored(database: Database, study_id: str) -> dict[str, float]:
     with database.reading() as session:
         return {player: value for player, _, value, _ in answers.reports(session, study_id)}
+
+
+def test_people_who_are_collected_at_once_are_like_those_who_answer_one_by_one(
+    database: Database, open_study: tuple[str, dict[str, str]]
+) -> None:
+    study_id, links = open_study
+    answer(database, links["p1"], 1.5)
+    with database.writing() as session:
+        answers.collect(session, study_id, {"p2": OpenedAnswer(2.5, None)})
+        answers.collect(session, study_id, {})
+    assert stored(database, study_id) == {"p1": 1.5, "p2": 2.5}
+    with database.reading() as session:
+        one, other = (roster.standing(session, links[player]) for player in ("p1", "p2"))
+        assert len(one.code or "") == len(other.code or "") > 0
+        first, second = (session.get_one(Player, (study_id, player)) for player in ("p1", "p2"))
+        assert first.document == second.document
+        assert second.consented is not None
+    answer(database, links["p2"], 3.5)
+    assert stored(database, study_id) == {"p1": 1.5, "p2": 3.5}
+    with database.writing() as session:
+        studies.step(session, study_id, State.CLOSED, WHO)
+    with database.writing() as session, pytest.raises(TooLate):
+        answers.collect(session, study_id, {"p3": OpenedAnswer(2.5, None)})
 
 
 def test_migrations_make_just_the_tables_that_the_code_knows(database: Database) -> None:

@@ -27,7 +27,15 @@ from truthful.store.tables import State
 def workers(parent: int) -> set[int]:
     """The processes that answer: those that multiprocessing has spawned to run, not the one that cleans up."""
     children = Path(f"/proc/{parent}/task/{parent}/children").read_text().split()
-    return {int(child) for child in children if b"spawn_main" in Path(f"/proc/{child}/cmdline").read_bytes()}
+    return {int(child) for child in children if b"spawn_main" in command(child)}
+
+
+def command(process: str) -> bytes:
+    """What a process was started with; nothing of one that has just gone."""
+    try:
+        return Path(f"/proc/{process}/cmdline").read_bytes()
+    except (FileNotFoundError, ProcessLookupError):
+        return b""
 
 
 def kill(processes: set[int]) -> set[int]:

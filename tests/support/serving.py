@@ -7,7 +7,6 @@ import tomllib
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
-from datetime import UTC, datetime
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -15,7 +14,7 @@ from unittest.mock import patch
 
 from argon2 import PasswordHasher
 from argon2.profiles import CHEAPEST
-from sqlalchemy import insert, select, update
+from sqlalchemy import select
 from sqlalchemy.orm import Session
 from starlette.testclient import TestClient
 
@@ -32,7 +31,7 @@ from truthful.service.pages import Service
 from truthful.service.settle_study import freeze, settle_study
 from truthful.store import accounts, answers, roster, studies
 from truthful.store.answers import OpenedAnswer
-from truthful.store.tables import Account, Answer, Player, Role, State
+from truthful.store.tables import Account, Player, Role, State
 from truthful.study import Study
 from truthful.study.declaration import PREDICTION
 
@@ -207,21 +206,10 @@ def answer(service: Service, study: Asked, players: Iterable[str]) -> None:
         new = set(
             session.scalars(select(Player.player).where(mine, Player.sealed_code.is_(None), ~Player.disputed))
         )
-        rows: list[dict[str, Any]] = [
-            {"study_id": study.study_id, "player": player} for player in order[1:] if player in new
-        ]
-        if rows:
-            now, seals = datetime.now(UTC), service.database.seals
-            key = seals.key(study.study_id, seals.make(study.study_id))
-            for row in rows:
-                player = row["player"]
-                said = OpenedAnswer(study.answers[player], study.predictions.get(player))
-                row["sealed"] = key.seal(answers.ANSWER, player, answers.pack(said))
-                row |= {"sealed_code": key.seal_code(player, answers._receipt_code()), "consented": now}
-            session.execute(update(Player), [{k: row[k] for k in row if k != "sealed"} for row in rows])
-            session.execute(
-                insert(Answer), [{k: row[k] for k in ("study_id", "player", "sealed")} for row in rows]
-            )
+        said = {
+            player: OpenedAnswer(study.answers[player], study.predictions.get(player)) for player in order
+        }
+        answers.collect(session, study.study_id, {player: said[player] for player in order if player in new})
         for player in order[1:]:
             if player not in new:
                 _answer_one(session, study, player)

@@ -37,6 +37,7 @@ from truthful.service.processors import keep_to_share
 from truthful.service.rehearsal import demo_study
 from truthful.service.settle_study import freeze
 from truthful.store import accounts, answers, roster, studies
+from truthful.store.answers import OpenedAnswer
 from truthful.store.audit_log import OPERATOR
 from truthful.store.database import Database
 from truthful.store.tables import Role
@@ -126,8 +127,8 @@ def _collect(database: Database, study_id: str, plan: Plan) -> str:
     with database.writing() as session:
         roster.add(session, study_id, DEMO, people, plan.players)
         links = roster.invite(session, study_id, DEMO)
-        for player, token in links[:-TO_ANSWER]:
-            answers.submit(session, token, reported[player], answers.consent(session, token))
+        answered = {player: OpenedAnswer(reported[player], None) for player, _ in links[:-TO_ANSWER]}
+        answers.collect(session, study_id, answered)
     return links[-1][1]
 
 

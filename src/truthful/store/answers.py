@@ -14,14 +14,14 @@ import hmac
 import math
 import secrets
 from base64 import b32encode
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from functools import cache
 from struct import Struct
 from typing import Any
 
-from sqlalchemy import Executable, Row, Select, bindparam, delete, select, update
+from sqlalchemy import Executable, Row, Select, bindparam, delete, insert, select, update
 from sqlalchemy.dialects import postgresql, sqlite
 from sqlalchemy.orm import Session
 
@@ -108,6 +108,38 @@ def submit(
             raise _why_not(session, token)
     if not fits(place.study_id):
         raise Unfit("The study does not take this answer, or this prediction.")
+
+
+def collect(session: Session, study_id: str, given: Mapping[str, OpenedAnswer]) -> None:
+    """Consent and answer for these invented people, new to the study: all at once, which is much quicker."""
+    study = session.execute(
+        select(StoredStudy.seal, ConsentDocument.sha256)
+        .outerjoin(ConsentDocument, ConsentDocument.study_id == StoredStudy.id)
+        .where(StoredStudy.id == study_id, StoredStudy.state == State.OPEN, StoredStudy.seal.is_not(None))
+        .with_for_update(read=True, of=StoredStudy)
+    ).first()
+    if study is None:
+        raise TooLate(CLOSED)
+    key, consent = (
+        seals_of(session).key(study_id, study[0]),
+        {"consented": datetime.now(UTC), "document": study[1]},
+    )
+    coded = [
+        {
+            "study_id": study_id,
+            "player": player,
+            "sealed_code": key.seal_code(player, _receipt_code()),
+            **consent,
+        }
+        for player in given
+    ]
+    sealed = [
+        {"study_id": study_id, "player": player, "sealed": key.seal(ANSWER, player, pack(answer))}
+        for player, answer in given.items()
+    ]
+    if given:
+        session.execute(update(Player), coded)
+        session.execute(insert(Answer), sealed)
 
 
 def _place(session: Session, link: str) -> AnswerRow | None:
@@ -247,7 +279,7 @@ def seal_again(session: Session, study_id: str, name: str) -> None:
 @cache
 def _submission(dialect: str) -> Executable:
     """The statement that gives or changes an answer and returns its study, or no row if the player may not answer."""
-    insert: Any = {"sqlite": sqlite.insert, "postgresql": postgresql.insert}[dialect]
+    insertion: Any = {"sqlite": sqlite.insert, "postgresql": postgresql.insert}[dialect]
     # Tables, not mapped classes: tracking the rows in the session would take longer than the statement itself.
     player, study, answer = (Table.metadata.tables[name] for name in ("players", "surveys", "answers"))
     hers = (
@@ -265,7 +297,7 @@ def _submission(dialect: str) -> Executable:
         )
         .with_for_update(read=True)
     )
-    given = insert(answer).from_select(["study_id", "player", "sealed"], hers)
+    given = insertion(answer).from_select(["study_id", "player", "sealed"], hers)
     change = {
         "index_elements": [answer.c.study_id, answer.c.player],
         "set_": {"sealed": given.excluded.sealed},
