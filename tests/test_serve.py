@@ -259,6 +259,13 @@ def test_studies_that_the_database_does_not_have_are_told_at_the_start(
     assert f"Studies {study_id} are frozen in" in capsys.readouterr().err
 
 
+def test_a_database_that_cannot_be_written_is_told_at_the_start(tmp_path: Path) -> None:
+    Settings(tmp_path).open_database().close()
+    only_read = f"sqlite:///file:{tmp_path / 'truthful.db'}?mode=ro&uri=true"
+    with pytest.raises(InputError, match=r"readonly database\. See whether this user may write the file"):
+        Settings(tmp_path, database=only_read).open_database()
+
+
 def test_a_database_of_a_newer_version_is_not_touched(tmp_path: Path, run: Run) -> None:
     Settings(tmp_path).open_database().close()
     with sqlite3.connect(tmp_path / "truthful.db") as connection:

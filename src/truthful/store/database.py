@@ -213,7 +213,7 @@ class Database:
         config = _migrations()
         with self.readable_errors():
             with (
-                self.engine.connect() as connection,
+                self.engine.execution_options(writing=True).connect() as connection,
                 self._references_unchecked(connection),
                 connection.begin(),
             ):
@@ -250,22 +250,24 @@ class Database:
         except DatabaseError as problem:
             why = str(problem.orig).splitlines()[0]
             if isinstance(problem, OperationalError):
-                raise Unreachable(
-                    f"The database {self.shown} cannot be opened: {why}. Check that it runs and that the URL is right."
-                ) from None
+                advice = "Check that it runs and that the URL is right."
+                if self.is_sqlite:
+                    advice = "See whether this user may write the file and its directory, and what else has it open."
+                raise Unreachable(f"The database {self.shown} cannot be opened: {why}. {advice}") from None
             advice = "Name another, or move it away."
             if getattr(problem.orig, "sqlstate", None) == INSUFFICIENT_PRIVILEGE:
                 advice = "Make the user in its URL its owner, as with createdb --owner USER NAME."
             raise InputError(f"The database {self.shown} cannot be used: {why}. {advice}") from None
 
     def _require_whole(self, connection: Connection) -> None:
-        """Check SQLite's file: otherwise damage would only surface when somebody needs the damaged part."""
+        """Check that SQLite's file is whole and can be written: otherwise only somebody's answer would show it."""
         if self.is_sqlite:
             found = connection.exec_driver_sql("PRAGMA quick_check(1)").scalar()
             if found != "ok":
                 raise InputError(
                     f"The database {self.shown} is damaged: {found}. Restore a backup; nothing was changed."
                 )
+            connection.exec_driver_sql("PRAGMA user_version = 0")  # a write that changes nothing
 
     def _require_references(self, connection: Connection) -> None:
         """Check what SQLite has not checked while its tables were replaced, before that is committed."""
