@@ -24,7 +24,7 @@ from truthful.store.answers import NotHers, NotReady, OpenedAnswer, TooLate
 from truthful.store.audit_log import check_chain, events, refused_sign_ins
 from truthful.store.database import MIGRATIONS, Database
 from truthful.store.studies import NotNow, Unknown
-from truthful.store.tables import Answer, Player, Role, SignInLink, State, Table
+from truthful.store.tables import Answer, ConsentDocument, Player, Role, SignInLink, State, Table
 from truthful.study import Study
 
 WHO = "ada"
@@ -91,6 +91,8 @@ def test_people_who_are_collected_at_once_are_like_those_who_answer_one_by_one(
     database: Database, open_study: tuple[str, dict[str, str]]
 ) -> None:
     study_id, links = open_study
+    with database.writing() as session:
+        session.add(ConsentDocument(study_id=study_id, kind="txt", content=b"-", sha256="ab" * 32))
     answer(database, links["p1"], 1.5)
     with database.writing() as session:
         answers.collect(session, study_id, {"p2": OpenedAnswer(2.5, None)})
@@ -100,7 +102,7 @@ def test_people_who_are_collected_at_once_are_like_those_who_answer_one_by_one(
         one, other = (roster.standing(session, links[player]) for player in ("p1", "p2"))
         assert len(one.code or "") == len(other.code or "") > 0
         first, second = (session.get_one(Player, (study_id, player)) for player in ("p1", "p2"))
-        assert first.document == second.document
+        assert first.document == second.document == "ab" * 32
         assert second.consented is not None
     answer(database, links["p2"], 3.5)
     assert stored(database, study_id) == {"p1": 1.5, "p2": 3.5}

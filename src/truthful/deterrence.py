@@ -456,7 +456,8 @@ def _hats(u: Floats, chance: Floats, edge: float) -> Floats:
     cell = np.minimum(place.astype(np.intp), _CELLS - 1)
     upper = chance * (place - cell)
     at = (cell + (np.arange(len(u)) * (_CELLS + 1))[:, None]).ravel()
-    sums = np.bincount(at, (chance - upper).ravel(), len(u) * (_CELLS + 1))
+    sums = np.zeros(len(u) * (_CELLS + 1))
+    sums += np.bincount(at, (chance - upper).ravel(), len(sums))
     sums += np.bincount(at + 1, upper.ravel(), len(sums))
     return sums.reshape(len(u), _CELLS + 1)
 

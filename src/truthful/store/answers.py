@@ -115,15 +115,13 @@ def collect(session: Session, study_id: str, given: Mapping[str, OpenedAnswer]) 
     study = session.execute(
         select(StoredStudy.seal, ConsentDocument.sha256)
         .outerjoin(ConsentDocument, ConsentDocument.study_id == StoredStudy.id)
-        .where(StoredStudy.id == study_id, StoredStudy.state == State.OPEN, StoredStudy.seal.is_not(None))
+        .where(StoredStudy.id == study_id, StoredStudy.state == State.OPEN)
         .with_for_update(read=True, of=StoredStudy)
     ).first()
-    if study is None:
+    if study is None or study[0] is None:
         raise TooLate(CLOSED)
-    key, consent = (
-        seals_of(session).key(study_id, study[0]),
-        {"consented": datetime.now(UTC), "document": study[1]},
-    )
+    key = seals_of(session).key(study_id, study[0])
+    consent = {"consented": datetime.now(UTC), "document": study[1]}
     coded = [
         {
             "study_id": study_id,
